@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from bigfleet.model.resources import Resources
 
 _BINARY = (("Ti", 40), ("Gi", 30), ("Mi", 20))
+_WORDS = {"cpu": "CPU", "gpu": "GPU", "nvidia.com/gpu": "GPU", "amd.com/gpu": "GPU", "pods": "pod"}
 
 
 def readable(texts: Mapping[str, str]) -> str:
@@ -18,6 +19,27 @@ def readable(texts: Mapping[str, str]) -> str:
 def amounts_text(amounts: Resources) -> str:
     """Amounts in a sentence."""
     return readable(amounts.texts()) or "nothing"
+
+
+def amounts_words(amounts: Resources) -> str:
+    """Amounts as people say them: `8 GPUs, 4 CPUs and 16Gi of memory`."""
+    parts = [_words(name, _short(text)) for name, text in sorted(amounts.texts().items(), key=_by_weight)]
+    if len(parts) < 2:
+        return "".join(parts) or "nothing"
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _by_weight(item: tuple[str, str]) -> tuple[bool, bool, str]:
+    """GPUs first, then CPUs, then the rest by name."""
+    word = _WORDS.get(item[0])
+    return (word != "GPU", word != "CPU", item[0])
+
+
+def _words(name: str, amount: str) -> str:
+    word = _WORDS.get(name)
+    if word is None:
+        return f"{amount} of {name}"
+    return f"{amount} {word}" if amount == "1" else f"{amount} {word}s"
 
 
 def _short(text: str) -> str:

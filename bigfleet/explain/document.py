@@ -15,6 +15,7 @@ from bigfleet.explain.machine import MachineExplanation, NeedFit
 from bigfleet.explain.need import MachineClass, NeedExplanation
 from bigfleet.explain.preemption import Preemption, Victim
 from bigfleet.explain.sentences import machine_sentence, need_sentence
+from bigfleet.model.coverage import CoverageSplit
 
 VERSION = 1
 
@@ -37,6 +38,7 @@ def need_explanation_document(explanation: NeedExplanation) -> dict[str, object]
         "total": need.total.texts(),
         "deficit": verdict.deficit.texts(),
         "unresolved": explanation.open_after_preemption.texts(),
+        "coverage": _coverage(explanation.coverage),
         "machines": explanation.machines,
         "steps": [
             {
@@ -77,6 +79,18 @@ def need_explanation_document(explanation: NeedExplanation) -> dict[str, object]
     }
 
 
+def _coverage(split: CoverageSplit) -> dict[str, object]:
+    return {
+        "running": split.running,
+        "joining": split.joining,
+        "on_order": split.on_order,
+        "wanted": split.wanted,
+        "missing": split.missing.texts(),
+        "held_off": split.held_off,
+        "waiting_seconds": split.waiting_s,
+    }
+
+
 def machine_explanation_document(explanation: MachineExplanation) -> dict[str, object]:
     """An explained machine as JSON has it."""
     machine, action = explanation.machine, explanation.action
@@ -96,6 +110,7 @@ def machine_explanation_document(explanation: MachineExplanation) -> dict[str, o
         "last_error": machine.last_error,
         "held_by": list(explanation.holder),
         "step": explanation.step or None,
+        "held_off": explanation.held_off,
         "action": None
         if action is None
         else {

@@ -36,6 +36,7 @@ class FitResult(StrEnum):
     TAKEN = "taken"
     PREEMPTED = "preempted for it"
     IN_FLIGHT = "drains for it"
+    STOCKED_OUT = "stocked out"
     WRONG_STATE = "wrong state"
     OTHER_CLUSTER = "bound to another cluster"
     OTHER_ORDER = "on order for another need"

@@ -66,10 +66,30 @@ class MachineExplanation:
     next_taker: NeedFit | None
     """The need that would take it if it wanted more."""
     views: tuple[NeedFit, ...]
+    held_off: str = ""
+    """Why the shard leaves it alone for now, in words; empty when it does not."""
 
 
-def explain_machine(cycle: DecidedCycle, machine_id: str) -> MachineExplanation:
-    """Explain what becomes of a machine, which must be in the cycle."""
+def explain_left_out(machine: Machine, held_off: str) -> MachineExplanation:
+    """Explain a machine that the decision left out; no need was compared with it."""
+    return MachineExplanation(
+        machine=machine,
+        holder=(),
+        step="",
+        action=None,
+        preemptor=(),
+        victim=None,
+        runner_up=None,
+        keep_order=None,
+        release=None,
+        next_taker=None,
+        views=(),
+        held_off=held_off,
+    )
+
+
+def explain_machine(cycle: DecidedCycle, machine_id: str, held_off: str = "") -> MachineExplanation:
+    """Explain what becomes of a machine, which must be in the cycle; `held_off` is why it is left alone for now."""
     machine = cycle.machines[machine_id]
     group = cycle.group_of(machine_id)
     action = cycle.action_on(machine_id)
@@ -91,6 +111,7 @@ def explain_machine(cycle: DecidedCycle, machine_id: str) -> MachineExplanation:
         release=release,
         next_taker=None if taker is None else _need_fit(cycle, group, taker),
         views=tuple(_need_fit(cycle, group, place) for place in _shown(group, ranked)),
+        held_off=held_off,
     )
 
 

@@ -12,9 +12,11 @@ from bigfleet.explain.changes import Proposal
 from bigfleet.explain.decided_cycle import DecidedCycle
 from bigfleet.explain.domain_ranking import DomainNotes, RankedDomain, ranked
 from bigfleet.explain.fit import FitChecker, FitResult, MachineFit
-from bigfleet.explain.fleet_summary import STEPS, ChosenClass, FleetSummary, RefusedClass, cost_for
+from bigfleet.explain.fleet_summary import STEPS, ChosenClass, FleetSummary, RefusedClass, S, cost_for
+from bigfleet.explain.left_out import LeftOut, StockedOutOffer, usable_offers
 from bigfleet.explain.preemption import Preemption, preemption_of
 from bigfleet.explain.summarize import summarize_fleet
+from bigfleet.model.coverage import CoverageSplit
 from bigfleet.model.decision import Verdict
 from bigfleet.model.need import Need
 from bigfleet.model.resources import Resources
@@ -90,6 +92,10 @@ class NeedExplanation:
     competitors: tuple[Competitor, ...]
     domains: tuple[RankedDomain, ...]
     preemption: Preemption | None
+    coverage: CoverageSplit
+    """How far its machines are; as decided, unless a shard says how they are now."""
+    stocked_out: tuple[StockedOutOffer, ...] = ()
+    """Offerings that it could use if they were not stocked out, cheapest first."""
     proposals: tuple[Proposal, ...] = field(default=())
 
     @property
@@ -99,26 +105,55 @@ class NeedExplanation:
 
 
 def explain_need(
-    cycle: DecidedCycle, place: int, notes: DomainNotes | None = None, proposals: Iterable[Proposal] = ()
+    cycle: DecidedCycle,
+    place: int,
+    notes: DomainNotes | None = None,
+    proposals: Iterable[Proposal] = (),
+    *,
+    coverage: CoverageSplit | None = None,
+    left_out: tuple[LeftOut, ...] = (),
 ) -> NeedExplanation:
-    """Explain the need at a place of the normalised demand."""
+    """Explain the need at a place of the normalised demand.
+
+    `coverage` is how far its machines are now, `left_out` are the machines that the decision did not consider.
+    """
     checker = FitChecker(cycle, place)
     summary = summarize_fleet(cycle, checker)
     return NeedExplanation(
         place=place,
         numbers=cycle.numbers(place),
         verdict=cycle.verdict(place),
-        machines=len(cycle.machines),
+        machines=len(cycle.machines) + sum(item.count for item in left_out),
         open_after_preemption=cycle.open_after_preemption(place),
         steps=_steps(checker, summary),
         chosen=_chosen(checker.need, summary),
         next_best=None if summary.next_best is None else _class(summary.next_best, checker.need),
-        refusals=tuple(_refusal(cycle, checker, item) for item in summary.refused),
+        refusals=(
+            *(_stocked_out(item) for item in left_out),
+            *(_refusal(cycle, checker, item) for item in summary.refused),
+        ),
         competitors=tuple(_competitor(cycle, fit, count) for fit, count in summary.held),
         domains=ranked(cycle.verdict(place), None if notes is None else notes.domains.get(place)),
         preemption=preemption_of(cycle, place),
+        coverage=coverage or _decided(checker.need, summary),
+        stocked_out=usable_offers(checker, left_out),
         proposals=tuple(proposals),
     )
+
+
+def _decided(need: Need, summary: FleetSummary) -> CoverageSplit:
+    """The split as of the decision: what is on order was accepted, and nothing newly decided has been."""
+    taken, offered = summary.taken, summary.offered
+    missing = need.total
+    for state in (S.CONFIGURED, S.CONFIGURING, S.CREATING):
+        missing -= offered[state]
+    wanted = taken[S.IDLE] + taken[S.SPECULATIVE]
+    return CoverageSplit(taken[S.CONFIGURED], taken[S.CONFIGURING], taken[S.CREATING], wanted, missing)
+
+
+def _stocked_out(item: LeftOut) -> Refusal:
+    remedy = f"the provider said: {item.error}" if item.error else "more stock at the provider"
+    return Refusal(FitResult.STOCKED_OUT, item.detail, item.count, item.examples, remedy=remedy)
 
 
 def _class(chosen: ChosenClass, need: Need) -> MachineClass:

@@ -5,14 +5,22 @@ Rules: `dashboard#explain-sentence`, `dashboard#explain-machine`.
 """
 
 from bigfleet.explain.amounts import amounts_text
+from bigfleet.explain.durations import duration_text
 from bigfleet.explain.fit import FitResult
+from bigfleet.explain.hold_offs import hold_off_words
+from bigfleet.explain.left_out import next_attempt
 from bigfleet.explain.machine import MachineExplanation, Release
 from bigfleet.explain.need import NeedExplanation
 from bigfleet.model.action import Action, ActionKind
+from bigfleet.model.coverage import CoverageSplit
 from bigfleet.model.decision import Reason
 from bigfleet.model.machine import MachineState
 
 S = MachineState
+_OFFERS_SAID = 2
+"""How many stocked-out offerings a sentence names."""
+STEP_WORDS = {"bootstrapped": "to be bootstrapped", "provisioned": "to be ordered"}
+"""How people read a step that was decided and not carried out yet; documents keep the short names."""
 
 
 def need_text(numbers: tuple[int, ...], cluster: str, group: str = "") -> str:
@@ -26,9 +34,42 @@ def machines_text(count: int) -> str:
     return "1 machine" if count == 1 else f"{count} machines"
 
 
+def step_words(step: str) -> str:
+    """A step in words."""
+    return STEP_WORDS.get(step, step)
+
+
 def need_sentence(explanation: NeedExplanation) -> str:
-    """How the need fares and why, in one sentence; and why it keeps what costs more than it would have to."""
-    return " ".join(filter(None, (_fares(explanation), _not_moved(explanation))))
+    """How the need fares and why; and why it has what costs more than it would have to."""
+    parts = (_fares(explanation), _not_moved(explanation), _stocked_out(explanation))
+    return " ".join(filter(None, parts))
+
+
+def coverage_text(split: CoverageSplit) -> str:
+    """The parts of a need that are not empty: `2 running, 1 on order`."""
+    counts = (
+        (split.running, "running"),
+        (split.joining, "joining"),
+        (split.on_order, "on order"),
+        (split.wanted, "wanted"),
+    )
+    return ", ".join(f"{count} {part}" for count, part in counts if count) or "it has no machine"
+
+
+def _stocked_out(explanation: NeedExplanation) -> str:
+    """Said where a stocked-out offering would cost less than what the need has, or where the need is not covered."""
+    dearest = max((item.effective_cost for item in explanation.chosen if _held(item.how)), default=0.0)
+    lacking = not explanation.coverage.covered
+    said = []
+    for offer in explanation.stocked_out[:_OFFERS_SAID]:
+        if offer.effective_cost < dearest:
+            said.append(
+                f"{offer.offering} would cost less (${offer.effective_cost:g}/h against ${dearest:g}/h), but is stocked out; "
+                f"{next_attempt(offer.left_s)}."
+            )
+        elif lacking:
+            said.append(f"{offer.offering} could serve it, but is stocked out; {next_attempt(offer.left_s)}.")
+    return " ".join(said)
 
 
 def _not_moved(explanation: NeedExplanation) -> str:
@@ -48,26 +89,39 @@ def _not_moved(explanation: NeedExplanation) -> str:
 
 
 def _fares(explanation: NeedExplanation) -> str:
-    verdict, need = explanation.verdict, explanation.need
-    taken = sum(item.count for item in explanation.chosen if item.examples and _held(item.how))
+    verdict, need, split = explanation.verdict, explanation.need, explanation.coverage
     if need.total.is_zero:
-        return "Satisfied: it asks for nothing."
-    if verdict.satisfied:
-        parts = [
-            f"{sum(item.count for item in explanation.chosen if item.how == how)} {how}"
-            for how in ("kept", "on order", "bootstrapped", "provisioned")
-            if any(item.how == how for item in explanation.chosen)
-        ]
-        where = f" in {verdict.domain}" if verdict.domain is not None else ""
-        return (
-            f"Satisfied: {amounts_text(need.total)} from {machines_text(taken)}{where} ({', '.join(parts)})."
-        )
-    short = (
-        f"Short {amounts_text(verdict.deficit)} of {amounts_text(need.total)}: {machines_text(taken)} taken"
+        return "Covered: it asks for nothing."
+    where = f" in {verdict.domain}" if verdict.domain is not None else ""
+    if not verdict.satisfied:
+        why = _why(explanation)
+        refused = "" if verdict.reason is Reason.NO_MATCHING_SUPPLY else _refused(explanation)
+        return f"{_short(explanation)}; {why}{refused}{_does_not_come(split)}."
+    if split.covered:
+        return f"Covered: {amounts_text(need.total)} by {coverage_text(split)}{where}."
+    lacking = (
+        f"{amounts_text(split.missing)} of {amounts_text(need.total)} missing, {coverage_text(split)}{where}"
     )
-    why = _why(explanation)
-    refused = "" if verdict.reason is Reason.NO_MATCHING_SUPPLY else _refused(explanation)
-    return f"{short}; {why}{refused}."
+    if split.held_off:
+        return f"Not covered: {lacking}{_does_not_come(split)}."
+    return f"Covered once the wanted machines come: {lacking}."
+
+
+def _short(explanation: NeedExplanation) -> str:
+    verdict, split = explanation.verdict, explanation.coverage
+    short = (
+        f"Short {amounts_text(verdict.deficit)} of {amounts_text(verdict.need.total)}: {coverage_text(split)}"
+    )
+    if split.missing == verdict.deficit:
+        return short
+    return f"{short}; until the wanted machines come {amounts_text(split.missing)} is missing"
+
+
+def _does_not_come(split: CoverageSplit) -> str:
+    if not split.held_off:
+        return ""
+    waiting = f", waiting {duration_text(split.waiting_s)}" if split.waiting_s else ""
+    return f"; the wanted ones do not come: {hold_off_words(split.held_off)}{waiting}"
 
 
 def _held(how: str) -> bool:
@@ -130,14 +184,22 @@ def _mostly(explanation: NeedExplanation) -> str:
 
 
 def machine_sentence(explanation: MachineExplanation) -> str:
-    """What becomes of a machine and why, in one sentence."""
+    """What becomes of a machine and why; and why the shard leaves it alone for now, if it does."""
+    held_off = explanation.held_off
+    if held_off and not explanation.views:
+        return f"{explanation.machine.state.label}; {held_off}."
+    becomes = _becomes(explanation)
+    return f"{becomes} Held off: {held_off}." if held_off else becomes
+
+
+def _becomes(explanation: MachineExplanation) -> str:
     machine, action = explanation.machine, explanation.action
     if action is not None:
         return _action_sentence(explanation, action)
     if explanation.holder:
         owner = next(view for view in explanation.views if view.result is FitResult.TAKEN)
         served = need_text(explanation.holder, owner.cluster, owner.group)
-        return f"{machine.state.label}; {explanation.step} for {served}."
+        return f"{machine.state.label}; {step_words(explanation.step)} for {served}."
     draining = next((view for view in explanation.views if view.result is FitResult.IN_FLIGHT), None)
     if draining is not None:
         waiting = need_text(draining.numbers, draining.cluster, draining.group)
@@ -150,7 +212,8 @@ def _action_sentence(explanation: MachineExplanation, action: Action) -> str:
     match action.kind:
         case ActionKind.BOOTSTRAP | ActionKind.PROVISION:
             owner = next(view for view in explanation.views if view.result is FitResult.TAKEN)
-            return f"{state}; {explanation.step} for {need_text(explanation.holder, owner.cluster, owner.group)}."
+            owned = need_text(explanation.holder, owner.cluster, owner.group)
+            return f"{state}; {step_words(explanation.step)} for {owned}."
         case ActionKind.PREEMPT:
             taker = next(view for view in explanation.views if view.result is FitResult.PREEMPTED)
             by = need_text(explanation.preemptor, taker.cluster, taker.group)

@@ -9,6 +9,7 @@ from typing import Any
 
 from bigfleet.document.listing import Column, Listing
 from bigfleet.explain.amounts import readable
+from bigfleet.explain.sentences import step_words
 
 Content = Mapping[str, Any]  # Any: a document of our own making, as JSON has it
 _IDS_SHOWN = 3
@@ -87,6 +88,7 @@ def _step(row: Content) -> dict[str, object]:
 def _class(row: Content) -> dict[str, object]:
     return {
         **row,
+        "how": step_words(row["how"]),
         "instance_type": row["instance_type"] or None,
         "zone": row["zone"] or None,
         "effective": _dollars(row["effective_cost_per_hour"]),

@@ -11,6 +11,7 @@ from bigfleet.model.machine import CapacityType, MachineState
 from bigfleet.obs.buckets import Buckets
 from bigfleet.obs.catalogue import Label, catalogue, counter, gauge, histogram
 from bigfleet.obs.metrics import Metrics
+from bigfleet.shard.core.problems import ProblemKind
 from bigfleet.shard.core.shortfalls import REPORTED, age_class, priority_class
 from bigfleet.shard.core.views import AgedShortfall
 
@@ -271,6 +272,12 @@ SHARD_METRICS = catalogue(
         gauge(
             "bigfleet_shard_listing_doubted",
             "Whether the last full listing lacks so many machines that the shard does not believe it yet: 1 or 0.",
+        ),
+        gauge(
+            "bigfleet_shard_problems",
+            "What is wrong at this moment, by kind: how many things, such as needs that are short or offerings in cool-off; 0 when "
+            "nothing is. The sentences are in the detail of /readyz and in `bigfleet status`.",
+            labels=(Label("kind", tuple(kind.value for kind in ProblemKind)),),
         ),
         counter(
             "bigfleet_shard_cycle_failures_total",

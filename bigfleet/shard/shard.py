@@ -10,6 +10,7 @@ Rules: `shard#static-stability`, `shard#start-and-stop`, `shard#readiness`, `sha
     await shard.run()          # until cancelled, or until a defect ends it
 """
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from structlog.typing import FilteringBoundLogger
@@ -18,6 +19,7 @@ from bigfleet.aio.clock import SteadyWall
 from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.aio.seams import Seams
 from bigfleet.aio.service import BoundService
+from bigfleet.model.machine import MachineState
 from bigfleet.obs.audit import Audit, NoAudit
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.client import ProviderClient
@@ -76,6 +78,7 @@ class Shard:
             metrics=metrics,
             log=log,
         )
+        self._guarded = context.guarded
         self.inventory = context.guarded.inventory
         self.sessions = Sessions(context, self._acknowledge)
         self.intake = RollupIntake(context, self.wake)
@@ -172,6 +175,11 @@ class Shard:
     def is_accepted(self, machine_id: str) -> bool:
         """Whether the provider has acknowledged the last call for the machine, or listed its result."""
         return not self.dispatcher.is_pending(machine_id)
+
+    async def live_states(self, machine_ids: Sequence[str]) -> dict[str, MachineState | None]:
+        """The present states of some machines; None for one that is not known."""
+        await self._guarded.available()
+        return {machine_id: self.inventory.state_of(machine_id) for machine_id in machine_ids}
 
     def _completed(self, view: CycleView) -> None:
         self._last = view

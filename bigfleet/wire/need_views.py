@@ -8,6 +8,7 @@ Rules: `wire#need-row-order`, `shard#inspection`; ADR-0061.
 from collections.abc import Mapping
 from typing import Final
 
+from bigfleet.model.coverage import CoverageSplit
 from bigfleet.model.decision import Reason, Unresolved, Verdict
 from bigfleet.model.resources import Resources
 from bigfleet.v1alpha1 import provider_pb2
@@ -24,7 +25,12 @@ _REASONS: Final[Mapping[Reason, pb.UnmetReason.ValueType]] = {
 
 
 def need_view_to_proto(
-    verdict: Verdict, unresolved: Unresolved | None, *, unmet_age: int, parked_age: int
+    verdict: Verdict,
+    unresolved: Unresolved | None,
+    *,
+    unmet_age: int,
+    parked_age: int,
+    coverage: CoverageSplit | None = None,
 ) -> pb.NeedView:
     """Write one need; `unresolved` is what Phase 2 left of it, the ages are those of its ledgers, 0 where they have none."""
     need = verdict.need
@@ -45,7 +51,24 @@ def need_view_to_proto(
         view.acquisition_parked = True
     if not verdict.satisfied:
         _write_unmet(view, verdict, unresolved, unmet_age=unmet_age, parked_age=parked_age)
+    if coverage is not None:
+        view.coverage.CopyFrom(coverage_to_proto(coverage))
     return view
+
+
+def coverage_to_proto(split: CoverageSplit) -> pb.NeedCoverage:
+    """Write how far machines are; `missing` is absent where nothing is."""
+    message = pb.NeedCoverage(
+        running=split.running,
+        joining=split.joining,
+        on_order=split.on_order,
+        wanted=split.wanted,
+        held_off=split.held_off,
+        waiting_seconds=split.waiting_s,
+    )
+    if not split.covered:
+        message.missing.CopyFrom(_amounts(split.missing))
+    return message
 
 
 def _write_gang(view: pb.NeedView, verdict: Verdict) -> None:

@@ -20,9 +20,11 @@ from bigfleet.coordlink.link import CoordinatorLink
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.read.decision_log import DecisionLog
 from bigfleet.shard.core.read.status_sources import CoordinatorLinkStatus, StatusSources
+from bigfleet.shard.read.coverage_reader import CoverageReader
 from bigfleet.shard.read.cycle_follower import CycleFollower
 from bigfleet.shard.read.insight_service import InsightService
 from bigfleet.shard.read.need_frames import NeedFrames
+from bigfleet.shard.read.problem_watch import ProblemWatch
 from bigfleet.shard.read.read_service import ReadService
 from bigfleet.shard.shard import Shard
 from bigfleet.transport.resolve import system_resolve
@@ -36,6 +38,7 @@ class ShardReaders:
     read: ReadService
     insight: InsightService
     follower: CycleFollower
+    problems: ProblemWatch
     link: CoordinatorLink | None
 
     def services(self) -> tuple[BoundService, ...]:
@@ -44,7 +47,10 @@ class ShardReaders:
 
     def parts(self) -> dict[str, Coroutine[Any, Any, object]]:
         """Return the parts to run; none of them ends by itself."""
-        parts: dict[str, Coroutine[Any, Any, object]] = {"watching": self.follower.follow()}
+        parts: dict[str, Coroutine[Any, Any, object]] = {
+            "watching": self.follower.follow(),
+            "problem watch": self.problems.follow(),
+        }
         if self.link is not None:
             parts["coordinator client"] = self.link.run()
         return parts
@@ -85,13 +91,22 @@ def readers_of(
             metrics.value("bigfleet_shard_last_reconcile_success_timestamp_seconds") * NANOSECONDS
         ),
         rollup_accepted_ns=lambda cluster: shard.intake.accepted_ns.get(cluster, 0),
-        held_rollups=lambda cluster: int(metrics.value("bigfleet_shard_rollup_quarantined", cluster=cluster)),
+        held_rollups=shard.intake.held_rollups,
         is_pending=shard.dispatcher.is_pending,
         totals=lambda: metrics.totals("bigfleet_shard_"),
+        live_states=shard.live_states,
+        now_s=shard.steady.now_s,
+        self_pause=shard.actuation.self_pause,
+        audit_lost=shard.actuation.audit_problem,
     )
-    frames = NeedFrames()
+    coverage = CoverageReader(shard, sources)
+    frames = NeedFrames(coverage)
     return ShardReaders(
-        ReadService(shard, frames), InsightService(shard, follower, sources, frames), follower, link
+        ReadService(shard, frames),
+        InsightService(shard, follower, sources, frames, coverage),
+        follower,
+        ProblemWatch(shard, coverage, sources, clock=seams.clock, metrics=metrics, log=log),
+        link,
     )
 
 

@@ -92,7 +92,7 @@ async def run_shard(
         )
         shard = running.shard
         metrics_port = await serve_metrics(
-            stack, settings.metrics_addr, metrics, shard.not_ready, shard.remarks
+            stack, settings.metrics_addr, metrics, shard.not_ready, lambda: _remarks(running)
         )
         log.info("listening", port=running.server.port, metrics_port=metrics_port)
         sources = [f"--shard-addr=127.0.0.1:{running.server.port}"]
@@ -113,6 +113,13 @@ async def run_shard(
             seams.proc.exit_now(seams.proc.exit_code)
         await ending
     return seams.proc.exit_code
+
+
+def _remarks(running: RunningShard) -> tuple[str, ...]:
+    """What people should know although the shard is ready, each line once (`shard#readiness`)."""
+    shard = running.shard
+    lines = dict.fromkeys((*running.readers.problems.lines(), *shard.remarks()))
+    return tuple(line for line in lines if line not in shard.not_ready())
 
 
 def _parts(settings: ShardSettings, running: RunningShard, seams: Seams, metrics: Metrics) -> dict[str, Part]:

@@ -17,6 +17,7 @@ from bigfleet.model.times import rfc3339_of
 
 # Column and Listing are exported here too, so that a command imports its output from one module.
 __all__ = [
+    "ALERT",
     "EM_DASH",
     "Column",
     "Listing",
@@ -33,7 +34,9 @@ __all__ = [
 ]
 
 EM_DASH = "—"
-_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+ALERT = "alert"
+"""The key of rows that are shown in colour because something is wrong with them."""
+_BOLD, _RED, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[0m"
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -87,6 +90,9 @@ def table(listing: Listing, *, wide: bool = False, colour: bool = False) -> str:
     ]
     if colour:
         padded[0] = f"{_BOLD}{padded[0]}{_PLAIN}"
+        for place, row in enumerate(listing.rows, start=1):
+            if row.get(ALERT):
+                padded[place] = f"{_RED}{padded[place]}{_PLAIN}"
     return "\n".join(padded) + "\n"
 
 

@@ -114,8 +114,22 @@ def _row(machine: "insight_pb2.MachineRow") -> dict[str, object]:
         "priority": bound.priority if bound is not None else None,
         "idle": time_of(machine.idle_since_unix_nanos),
         "host": machine.host_ref or None,
-        "error": machine.last_error or None,
+        "held_off": _held_off(machine),
+        "error": machine.last_error or machine.held_off_error or None,
     }
+
+
+def _held_off(machine: "insight_pb2.MachineRow") -> str | None:
+    """Why the shard leaves the machine alone for now, and until when."""
+    from bigfleet.explain.durations import duration_text
+
+    if not machine.held_off:
+        return None
+    words = {"stocked-out": "stocked out", "machine-back-off": "failed"}.get(
+        machine.held_off, machine.held_off
+    )
+    left_s = machine.next_attempt_in_seconds
+    return f"{words}, next attempt {f'in {duration_text(left_s)}' if left_s > 0 else 'due'}"
 
 
 _COLUMNS = (
@@ -128,6 +142,7 @@ _COLUMNS = (
     Column("SIZE", "size"),
     Column("$/H", "price"),
     Column("PRIORITY", "priority"),
+    Column("HELD OFF", "held_off"),
     Column("ERROR", "error"),
     Column("RISK", "risk", wide=True),
     Column("IDLE SINCE", "idle", wide=True),
@@ -138,7 +153,8 @@ MACHINES = CliCommand(
     MachinesSettings,
     _machines,
     """List the machines of a running shard as of its last cycle. The shard filters, sorts and limits, so that the command is
-    quick on a large fleet. A star after the state means that an action of the machine is waiting or running.
+    quick on a large fleet. A star after the state means that an action of the machine is waiting or running. HELD OFF shows
+    machines that the shard leaves alone for now, because their offering is stocked out or their last action failed.
     bigfleet explain --shard ADDRESS --machine ID explains the state of a machine.""",
     (
         "bigfleet machines --shard shard-0:7780 --state Idle --sort price",

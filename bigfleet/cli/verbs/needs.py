@@ -15,7 +15,7 @@ from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Dial
-from bigfleet.cli.framework.output import Column, Listing, table_text, write
+from bigfleet.cli.framework.output import ALERT, Column, Listing, table_text, write
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.live_shard import ShardFlags, ask, cycle_line, message_document
 
@@ -30,7 +30,7 @@ class NeedsSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_NEEDS_"):
 
     shard: Dial = Field(description="gRPC address of a running shard, host:port")
     cluster: str = Field(default="", description="only needs of this cluster")
-    short: bool = Field(default=False, description="only needs that are not satisfied")
+    short: bool = Field(default=False, description="only needs that are short")
     limit: int = Field(default=0, ge=0, description="show at most this many; 0 shows all")
 
 
@@ -117,17 +117,25 @@ def _print_tables(settings: NeedsSettings, console: Console, answer: _Answer) ->
 
 def _row(view: "shardread_pb2.NeedView") -> dict[str, object]:
     need, supply = view.need, view.matching_supply
+    known = view.HasField("coverage")
+    part = view.coverage
+    missing = part.missing.resources if known else view.residual_deficit.resources
+    short = not view.satisfied or bool(part.held_off)
     return {
-        "cluster": view.cluster_id,
-        "group": need.group or None,
+        ALERT: short,
+        "mark": "!" if short else " ",
+        "need": f"{view.cluster_id}/{need.group}" if need.group else view.cluster_id,
         "priority": need.priority,
         "total": _amounts(need.aggregate_resources) or None,
-        "short": _amounts(view.residual_deficit.resources) or None,
+        "running": part.running if known else None,
+        "joining": part.joining if known else None,
+        "on_order": part.on_order if known else None,
+        "wanted": part.wanted if known else None,
+        "missing": _amounts(missing) or None,
         "machines": view.claimed_machine_count,
-        "new": view.bootstrap_count + view.provision_count or None,
         "domain": view.same_domain or None,
         "age": view.age_cycles_unmet or None,
-        "reason": _reason(view) if not view.satisfied else None,
+        "reason": _why(view),
         "supply": None
         if view.satisfied
         else f"idle={supply.idle} speculative={supply.speculative} configured={supply.configured}"
@@ -142,24 +150,39 @@ def _amounts(texts: Mapping[str, str]) -> str:
     return readable(dict(sorted(texts.items())))
 
 
-def _reason(view: "shardread_pb2.NeedView") -> str:
+def _why(view: "shardread_pb2.NeedView") -> str | None:
+    """Why a need is not covered: what holds its machines off, and the verdict of the engine where it is short."""
+    from bigfleet.explain.durations import duration_text
+    from bigfleet.explain.hold_offs import hold_off_words, verdict_words
     from bigfleet.v1alpha1 import shardread_pb2 as pb
 
-    name = pb.UnmetReason.Name(view.unmet_reason).removeprefix("UNMET_REASON_")
-    return f"{name} (parked {view.parked_age_cycles})" if view.acquisition_parked else name
+    part, reasons = view.coverage, []
+    if part.held_off:
+        waiting = f" (waiting {duration_text(part.waiting_seconds)})" if part.waiting_seconds else ""
+        reasons.append(hold_off_words(part.held_off) + waiting)
+    if not view.satisfied:
+        name = pb.UnmetReason.Name(view.unmet_reason).removeprefix("UNMET_REASON_")
+        parked = f" (parked {view.parked_age_cycles})" if view.acquisition_parked else ""
+        reasons.append(verdict_words(name) + parked)
+    if not reasons and part.wanted:
+        reasons.append("being ordered")
+    return "; ".join(reasons) or None
 
 
 _COLUMNS = (
-    Column("CLUSTER", "cluster"),
-    Column("GROUP", "group"),
+    Column("", "mark"),
+    Column("NEED", "need"),
     Column("PRIORITY", "priority"),
-    Column("WANTS", "total"),
-    Column("SHORT", "short"),
-    Column("MACHINES", "machines"),
-    Column("NEW", "new"),
-    Column("DOMAIN", "domain"),
-    Column("CYCLES SHORT", "age"),
+    Column("DEMAND", "total"),
+    Column("RUNNING", "running"),
+    Column("JOINING", "joining"),
+    Column("ON ORDER", "on_order"),
+    Column("WANTED", "wanted"),
+    Column("MISSING", "missing"),
     Column("WHY", "reason"),
+    Column("DOMAIN", "domain", wide=True),
+    Column("CYCLES SHORT", "age", wide=True),
+    Column("MACHINES", "machines", wide=True),
     Column("MATCHING", "supply", wide=True),
     Column("PROFILE", "fingerprint", wide=True),
 )
@@ -167,8 +190,9 @@ _COLUMNS = (
 NEEDS = CliCommand(
     NeedsSettings,
     _needs,
-    """List the needs of a running shard as of its last cycle, in order of precedence: what each requests, what is missing, how
-    many machines it has, and why it is short. bigfleet explain --shard has the details of one need.
+    """List the needs of a running shard in order of precedence: what each requests, how many of its machines run, join its
+    cluster, are on order at the provider or are wanted and not accepted yet, what is missing, and why. A mark shows the needs
+    that are short. bigfleet explain --shard has the details of one need.
 
     A shard that has not completed a cycle is reported as such, which is not the same as no demand.""",
     (

@@ -14,7 +14,7 @@ from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Dial
-from bigfleet.cli.framework.output import Column, Listing, OutputRecord, table_text, write, yaml_text
+from bigfleet.cli.framework.output import ALERT, Column, Listing, OutputRecord, table_text, write, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.live_shard import ShardFlags, ask, cycle_line, message_document
 
@@ -31,8 +31,13 @@ _MACHINES: Final = (
 _CLUSTERS: Final = (
     Column("CLUSTER", "cluster"),
     Column("SESSION", "session"),
-    Column("ROWS", "rows"),
-    Column("MACHINES", "machines"),
+    Column("RUNNING", "running"),
+    Column("JOINING", "joining"),
+    Column("ON ORDER", "on_order"),
+    Column("WANTED", "wanted"),
+    Column("MISSING", "missing"),
+    Column("ROWS", "rows", wide=True),
+    Column("MACHINES", "machines", wide=True),
     Column("HELD ROLL-UPS", "held", wide=True),
 )
 _SHORTFALLS: Final = (
@@ -67,7 +72,16 @@ def _status(settings: StatusSettings, console: Console) -> int:
         write(console, settings, OutputRecord(_document(status, shortfalls)))
     else:
         console.stdout.write(_text(settings, console, status, shortfalls))
-    return ExitCode.DONE if status.ready else ExitCode.REFUSED
+    return ExitCode.FAILURE if _is_wrong(status) else ExitCode.DONE
+
+
+def _is_wrong(status: "insight_pb2.GetStatusResponse") -> bool:
+    """Whether anything is wrong; an older shard reports no problems, so its shortfalls count."""
+    return (
+        bool(status.problems)
+        or not status.ready
+        or (not status.HasField("provider") and status.shortfalls > 0)
+    )
 
 
 def _watch(settings: WatchSettings, console: Console) -> int:
@@ -125,15 +139,32 @@ def _text(
     status: "insight_pb2.GetStatusResponse",
     shortfalls: "insight_pb2.ListShortfallsResponse",
 ) -> str:
-    parts = [
-        _state(status),
-        f"{status.needs - status.needs_short} of {status.needs} needs covered",
-        f"{status.queue_depth} actions waiting, {status.in_flight} running",
+    parts = [_state(status), f"{status.queue_depth} actions waiting, {status.in_flight} running"]
+    if status.HasField("provider") and status.provider.last_listing_age_seconds >= 0:
+        parts.append(f"provider listed {round(status.provider.last_listing_age_seconds)} s ago")
+    problems = [problem.text for problem in status.problems]
+    verdict = _verdict(status) if status.cycle.number else ""
+    lines = [
+        *([verdict] if verdict else []),
+        *(f"problem: {text}" for text in problems if text not in verdict),
+        cycle_line(console, status.cycle, *parts),
+        *(f"note: {note}" for note in status.notes if note not in problems),
     ]
-    lines = [cycle_line(console, status.cycle, *parts), *(f"note: {note}" for note in status.notes)]
     listings = (listing for listing in _listings(status, shortfalls) if listing.rows)
     tables = (table_text(console, settings, listing) for listing in listings)
     return "\n".join(["\n".join(lines) + "\n", *tables])
+
+
+def _verdict(status: "insight_pb2.GetStatusResponse") -> str:
+    from bigfleet.explain.verdict_line import ProblemLine, verdict_line
+
+    covered = status.needs_covered if status.HasField("coverage") else status.needs - status.needs_short
+    return verdict_line(
+        needs=status.needs,
+        covered=covered,
+        short=status.needs_short,
+        problems=[ProblemLine(item.kind, item.text, item.for_seconds) for item in status.problems],
+    )
 
 
 def _state(status: "insight_pb2.GetStatusResponse") -> str:
@@ -163,6 +194,7 @@ def _listings(
         {
             "cluster": row.cluster,
             "session": "connected" if row.connected else "none",
+            **_split(row),
             "rows": row.rows,
             "machines": row.machines,
             "held": row.held_rollups,
@@ -171,6 +203,24 @@ def _listings(
     ]
     yield Listing("clusters", _CLUSTERS, clusters)
     yield Listing("shortfalls", _SHORTFALLS, [_shortfall(row) for row in shortfalls.shortfalls[:_SHOWN]])
+
+
+def _split(row: "insight_pb2.ClusterStatus") -> dict[str, object]:
+    """How far the machines of a cluster are; an older shard does not say so."""
+    from bigfleet.explain.amounts import readable
+
+    if not row.HasField("coverage"):
+        return {}
+    part = row.coverage
+    missing = readable(dict(sorted(part.missing.resources.items()))) or None
+    return {
+        "running": part.running,
+        "joining": part.joining,
+        "on_order": part.on_order,
+        "wanted": part.wanted,
+        "missing": missing,
+        ALERT: missing is not None,
+    }
 
 
 def _shortfall(row: "insight_pb2.ShortfallRow") -> dict[str, object]:
@@ -195,8 +245,9 @@ def _document(
 STATUS = CliCommand(
     StatusSettings,
     _status,
-    """Show the status of a running shard: ready or why not, machines by state with their price, clusters with their sessions,
-    and needs that cannot be served. Ends with exit code 3 when the shard is not ready.""",
+    """Show the status of a running shard: first whether all needs are covered and what is wrong, then machines by state with
+    their price, clusters with their sessions and how far their machines are, and needs that cannot be served. Ends with exit
+    code 1 when anything is wrong: a problem is listed, or the shard is not ready.""",
     ("bigfleet status --shard 127.0.0.1:7780", "bigfleet status --shard 127.0.0.1:7780 -o json"),
 )
 WATCH = CliCommand(

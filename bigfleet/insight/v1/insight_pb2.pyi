@@ -1000,6 +1000,9 @@ class MachineRow(_message.Message):
     IDLE_SINCE_UNIX_NANOS_FIELD_NUMBER: _builtins.int
     LAST_ERROR_FIELD_NUMBER: _builtins.int
     PENDING_FIELD_NUMBER: _builtins.int
+    HELD_OFF_FIELD_NUMBER: _builtins.int
+    HELD_OFF_ERROR_FIELD_NUMBER: _builtins.int
+    NEXT_ATTEMPT_IN_SECONDS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Its id."""
     state: _builtins.str
@@ -1028,6 +1031,14 @@ class MachineRow(_message.Message):
     """What went wrong last."""
     pending: _builtins.bool
     """An action of it waits or is being carried out right now, which may be of a later cycle than the row."""
+    held_off: _builtins.str
+    """Why the shard does not act on it for now: "stocked-out" when its offering is, "machine-back-off" when its last action
+    failed; empty otherwise.
+    """
+    held_off_error: _builtins.str
+    """What the provider said, where it is held off."""
+    next_attempt_in_seconds: _builtins.float
+    """Seconds until the next attempt, where it is held off; 0 when one is due."""
     @_builtins.property
     def capacity(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """What pods can use of it: resource name to quantity."""
@@ -1065,10 +1076,13 @@ class MachineRow(_message.Message):
         idle_since_unix_nanos: _builtins.int = ...,
         last_error: _builtins.str = ...,
         pending: _builtins.bool = ...,
+        held_off: _builtins.str = ...,
+        held_off_error: _builtins.str = ...,
+        next_attempt_in_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["assigned", b"assigned", "draining_for", b"draining_for"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assigned", b"assigned", "capacity", b"capacity", "capacity_type", b"capacity_type", "cluster", b"cluster", "drain_grace_remaining_seconds", b"drain_grace_remaining_seconds", "draining_for", b"draining_for", "host_provider", b"host_provider", "host_ref", b"host_ref", "id", b"id", "idle_since_unix_nanos", b"idle_since_unix_nanos", "instance_type", b"instance_type", "interruption_probability", b"interruption_probability", "labels", b"labels", "last_error", b"last_error", "pending", b"pending", "price_per_hour", b"price_per_hour", "state", b"state", "zone", b"zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assigned", b"assigned", "capacity", b"capacity", "capacity_type", b"capacity_type", "cluster", b"cluster", "drain_grace_remaining_seconds", b"drain_grace_remaining_seconds", "draining_for", b"draining_for", "held_off", b"held_off", "held_off_error", b"held_off_error", "host_provider", b"host_provider", "host_ref", b"host_ref", "id", b"id", "idle_since_unix_nanos", b"idle_since_unix_nanos", "instance_type", b"instance_type", "interruption_probability", b"interruption_probability", "labels", b"labels", "last_error", b"last_error", "next_attempt_in_seconds", b"next_attempt_in_seconds", "pending", b"pending", "price_per_hour", b"price_per_hour", "state", b"state", "zone", b"zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

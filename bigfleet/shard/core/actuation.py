@@ -54,14 +54,24 @@ class Actuation:
         self._audit_lost += not written
         return first
 
+    def self_pause(self) -> str:
+        """Why the shard paused itself; empty when it did not."""
+        if self._self_paused:
+            return (
+                f"actuation stopped: the provider fenced {FENCED_IN_A_ROW} calls in a row, so another process uses this "
+                "shard id or the epoch was lost; find out which process is the right one, then restart it"
+            )
+        if self._audit_strict and self._audit_failing:
+            return "actuation stopped: the audit log cannot be written, and --audit-strict is set"
+        return ""
+
+    def audit_problem(self) -> str:
+        """What is wrong with the audit log at this moment; empty while it can be written."""
+        return self._audit_remark() if self._audit_failing else ""
+
     def not_ready(self) -> tuple[str, ...]:
         """Why the shard is not ready, as far as actuation is concerned."""
-        if not self._self_paused:
-            return ()
-        return (
-            f"actuation stopped: the provider fenced {FENCED_IN_A_ROW} calls in a row, so another process uses this "
-            "shard id or the epoch was lost; find out which process is the right one, then restart it",
-        )
+        return (self.self_pause(),) if self._self_paused else ()
 
     def remarks(self) -> tuple[str, ...]:
         """Warnings for people although the shard is ready."""
@@ -71,7 +81,10 @@ class Actuation:
         elif self._dry_run:
             found.append("dry run: decisions are reported and not carried out")
         if self._audit_lost:
-            now = "cannot be written" if self._audit_failing else "works again"
-            stopped = "; actuation waits for it" if self._audit_failing and self._audit_strict else ""
-            found.append(f"the audit log {now}; {self._audit_lost} records were lost{stopped}")
+            found.append(self._audit_remark())
         return tuple(found)
+
+    def _audit_remark(self) -> str:
+        now = "cannot be written" if self._audit_failing else "works again"
+        stopped = "; actuation waits for it" if self._audit_failing and self._audit_strict else ""
+        return f"the audit log {now}; {self._audit_lost} records were lost{stopped}"

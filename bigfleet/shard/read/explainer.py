@@ -21,12 +21,16 @@ from bigfleet.explain.changes import Proposal, propose
 from bigfleet.explain.decided_cycle import DecidedCycle
 from bigfleet.explain.document import machine_explanation_document, need_explanation_document
 from bigfleet.explain.domain_ranking import DomainNotes, DomainRecorder
+from bigfleet.explain.left_out import next_attempt, offering_name
 from bigfleet.explain.lookup import find_need, known_machine
-from bigfleet.explain.machine import explain_machine
+from bigfleet.explain.machine import explain_left_out, explain_machine
 from bigfleet.explain.need import explain_need
 from bigfleet.explain.redecide import Redecider
-from bigfleet.model.machine import NeedRef
+from bigfleet.model.machine import Machine, NeedRef
 from bigfleet.model.situation import Situation
+from bigfleet.shard.core.coverage import Coverage
+from bigfleet.shard.core.read.left_out_machines import left_out_of
+from bigfleet.shard.core.read.machine_hold_offs import STOCKED_OUT, MachineHoldOff, MachineHoldOffs
 from bigfleet.shard.core.views import CycleView
 from bigfleet.shard.read.request_limit import RequestLimit
 
@@ -45,6 +49,16 @@ class Explained:
     document: bytes
     need: NeedRef | None = None
     changes_tried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PresentFacts:
+    """What an explanation knows beyond the cycle."""
+
+    coverage: Coverage
+    """Of the cycle that is explained."""
+    now_s: float
+    """On the clock of `CycleView.now`."""
 
 
 class _Opened:
@@ -100,15 +114,30 @@ class Explainer:
         self._alone = asyncio.Lock()
         self._opened: _Opened | None = None
 
-    async def need(self, view: CycleView, text: str, key: NeedRef | None, *, quick: bool) -> Explained:
+    async def need(
+        self,
+        view: CycleView,
+        text: str,
+        key: NeedRef | None,
+        *,
+        quick: bool,
+        now: PresentFacts,
+    ) -> Explained:
         """Explain a need, by exact key or by a name; NOT_FOUND when there is no such need."""
-        return await self._off_loop(view, lambda: self._need(view, text, key, quick))
+        return await self._off_loop(view, lambda: self._need(view, text, key, quick, now))
 
-    async def machine(self, view: CycleView, machine_id: str) -> Explained:
+    async def machine(self, view: CycleView, machine_id: str, *, now_s: float) -> Explained:
         """Explain a machine; NOT_FOUND when there is no such machine."""
-        return await self._off_loop(view, lambda: self._machine(view, machine_id))
+        return await self._off_loop(view, lambda: self._machine(view, machine_id, now_s))
 
-    def _need(self, view: CycleView, text: str, key: NeedRef | None, quick: bool) -> Explained:
+    def _need(
+        self,
+        view: CycleView,
+        text: str,
+        key: NeedRef | None,
+        quick: bool,
+        now: PresentFacts,
+    ) -> Explained:
         opened = self._open(view)
         if key is not None:
             place = opened.place_of(key)
@@ -121,16 +150,33 @@ class Explainer:
         tries = not quick and not is_large(view)
         proposals = opened.proposals(place) if tries else ()
         need = opened.cycle.need(place)
-        content = need_explanation_document(explain_need(opened.cycle, place, opened.notes(place), proposals))
+        explanation = explain_need(
+            opened.cycle,
+            place,
+            opened.notes(place),
+            proposals,
+            coverage=now.coverage.of(place),
+            left_out=left_out_of(view, now.now_s),
+        )
+        content = need_explanation_document(explanation)
         key = NeedRef(need.cluster, need.profile.fingerprint, need.group)
         return Explained(_json(content), key, changes_tried=tries)
 
-    def _machine(self, view: CycleView, machine_id: str) -> Explained:
+    def _machine(self, view: CycleView, machine_id: str, now_s: float) -> Explained:
         cycle = self._open(view).cycle
-        if machine_id not in cycle.machines:
+        row = view.every_machine.row_of(machine_id)
+        if row is None:
             # Raises, and names similar ids.
             known_machine(cycle, machine_id, "machine")
-        return Explained(_json(machine_explanation_document(explain_machine(cycle, machine_id))))
+            raise KeyError(machine_id)
+        machine = view.every_machine.machine(row)
+        held = MachineHoldOffs(view, now_s).of(machine)
+        words = "" if held is None else _held_off(machine, held)
+        if machine_id in cycle.machines:
+            explanation = explain_machine(cycle, machine_id, words)
+        else:
+            explanation = explain_left_out(machine, words or "the decision left it out")
+        return Explained(_json(machine_explanation_document(explanation)))
 
     def _open(self, view: CycleView) -> _Opened:
         kept = self._opened
@@ -146,6 +192,14 @@ class Explainer:
                 return await asyncio.to_thread(work)
             async with self._alone:
                 return await asyncio.to_thread(work)
+
+
+def _held_off(machine: Machine, held: MachineHoldOff) -> str:
+    if held.reason == STOCKED_OUT:
+        shape = machine.shape
+        offering = offering_name(shape.instance_type, shape.zone, shape.capacity_type)
+        return f"{offering} is stocked out, {next_attempt(held.left_s)}"
+    return f"its last action failed ({held.error}), {next_attempt(held.left_s)}"
 
 
 def is_large(view: CycleView) -> bool:

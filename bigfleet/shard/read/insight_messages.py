@@ -5,12 +5,15 @@ Must never: wait, or look at anything that a later cycle changes.
 Rules: `dashboard#insight-service`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from bigfleet.engine.verdicts import short_places
 from bigfleet.insight.v1 import insight_pb2 as pb
 from bigfleet.model.buckets import label_of
+from bigfleet.model.coverage import CoverageSplit
 from bigfleet.model.errors import InvalidFieldError
+from bigfleet.shard.core.coverage import Coverage, held_off_reason
+from bigfleet.shard.core.problems import actions_waiting, problems_of
 from bigfleet.shard.core.read.cycle_log import CycleSummary
 from bigfleet.shard.core.read.decision_log import DecisionRecord
 from bigfleet.shard.core.read.figures import ClusterFigure, cluster_figures, machine_figures
@@ -20,6 +23,7 @@ from bigfleet.shard.core.read.status_sources import CoordinatorLinkStatus, Statu
 from bigfleet.shard.core.read.transition_log import Transition
 from bigfleet.shard.core.shortfalls import REPORTED, priority_class
 from bigfleet.shard.core.views import CycleView, ShardStatus
+from bigfleet.wire.need_views import coverage_to_proto
 
 _SORTS: Mapping[int, MachineSort] = {
     pb.ListMachinesRequest.ORDER_UNSPECIFIED: MachineSort.ID,
@@ -50,9 +54,9 @@ def cycle_message(status: ShardStatus, view: CycleView | None) -> pb.Cycle:
 
 
 def status_message(
-    status: ShardStatus, view: CycleView | None, sources: StatusSources
+    status: ShardStatus, view: CycleView | None, coverage: Coverage | None, sources: StatusSources
 ) -> pb.GetStatusResponse:
-    """The status of the shard."""
+    """The status of the shard; `coverage` is of the view."""
     last_reconcile_ns = sources.last_reconcile_ns()
     message = pb.GetStatusResponse(
         cycle=cycle_message(status, view),
@@ -75,18 +79,56 @@ def status_message(
     coordinator = sources.coordinator()
     if coordinator is not None:
         message.coordinator.CopyFrom(_coordinator(coordinator))
-    if view is not None:
-        _add_cycle(message, view, status, sources)
+    message.provider.CopyFrom(_provider(status, view))
+    for problem in problems_of(status, view, coverage, sources):
+        message.problems.add(kind=problem.kind.value, text=problem.text, for_seconds=problem.for_s)
+    if view is not None and coverage is not None:
+        _add_cycle(message, view, status, coverage, sources)
     return message
 
 
+def _provider(status: ShardStatus, view: CycleView | None) -> pb.ProviderStatus:
+    state = status.provider
+    listed = state.last_listing_age_s
+    return pb.ProviderStatus(
+        reachable=state.reachable,
+        unreachable_for_seconds=0.0 if state.reachable else state.unreachable_for_s,
+        failures=state.failures,
+        last_error=state.last_error,
+        next_probe_in_seconds=0.0 if state.reachable else state.next_probe_in_s,
+        held_off_actions=0 if state.reachable else actions_waiting(view),
+        last_listing_age_seconds=-1.0 if listed is None else listed,
+        listing_doubted=state.doubted_for_s is not None,
+        listing_doubted_for_seconds=state.doubted_for_s or 0.0,
+        listing_missing_machines=state.doubted_missing,
+    )
+
+
 def _add_cycle(
-    message: pb.GetStatusResponse, view: CycleView, status: ShardStatus, sources: StatusSources
+    message: pb.GetStatusResponse,
+    view: CycleView,
+    status: ShardStatus,
+    coverage: Coverage,
+    sources: StatusSources,
 ) -> None:
     verdicts = view.decision.verdicts
-    message.needs, message.needs_short = len(verdicts), len(short_places(verdicts))
+    message.needs = len(verdicts)
+    message.needs_short = len(short_places(verdicts)) + len(coverage.held_short)
+    message.needs_covered = len(verdicts) - len(coverage.uncovered)
+    message.coverage.CopyFrom(coverage_to_proto(coverage.total))
     message.shortfalls = len(view.shortfalls)
-    for figure in machine_figures(view.snapshot):
+    now_s = sources.now(view.now)
+    for item in view.cool_offs:
+        message.cool_offs.add(
+            instance_type=item.instance_type,
+            zone=item.zone,
+            capacity_type=item.capacity_type.label,
+            error=item.error,
+            failures=item.failures,
+            next_attempt_in_seconds=max(0.0, item.until_s - now_s),
+            machines=item.machines,
+        )
+    for figure in machine_figures(view.every_machine):
         message.machines.add(
             state=figure.state,
             capacity_type=figure.capacity_type,
@@ -95,11 +137,18 @@ def _add_cycle(
             exposure_per_hour=figure.exposure_per_hour,
             pinned_at_risk=figure.pinned_at_risk,
         )
-    message.clusters.extend(_cluster(item, status, sources) for item in cluster_figures(view))
+    splits = coverage.by_cluster()
+    for cluster in cluster_figures(view):
+        message.clusters.append(
+            _cluster(cluster, splits.get(cluster.cluster, CoverageSplit()), status, sources)
+        )
 
 
-def _cluster(figure: ClusterFigure, status: ShardStatus, sources: StatusSources) -> pb.ClusterStatus:
+def _cluster(
+    figure: ClusterFigure, split: CoverageSplit, status: ShardStatus, sources: StatusSources
+) -> pb.ClusterStatus:
     return pb.ClusterStatus(
+        coverage=coverage_to_proto(split),
         cluster=figure.cluster,
         connected=figure.connected,
         rollup_unix_nanos=figure.rollup_ns,
@@ -198,13 +247,15 @@ def transition_message(change: Transition) -> pb.Transition:
     )
 
 
-def shortfalls_message(status: ShardStatus, view: CycleView | None) -> pb.ListShortfallsResponse:
+def shortfalls_message(
+    status: ShardStatus, view: CycleView | None, coverage: Coverage | None
+) -> pb.ListShortfallsResponse:
     """The shortfalls, with their clusters and the reason of the first need of each."""
     message = pb.ListShortfallsResponse(cycle=cycle_message(status, view))
-    if view is None:
+    if view is None or coverage is None:
         return message
     message.total = len(view.shortfalls)
-    clusters, reasons = _short_clusters(view, short_places(view.decision.verdicts))
+    clusters, reasons = _short_clusters(view, coverage)
     for item in view.shortfalls[:REPORTED]:
         fingerprint = item.profile.fingerprint
         message.shortfalls.add(
@@ -220,14 +271,16 @@ def shortfalls_message(status: ShardStatus, view: CycleView | None) -> pb.ListSh
     return message
 
 
-def _short_clusters(view: CycleView, places: Sequence[int]) -> tuple[dict[str, set[str]], dict[str, str]]:
+def _short_clusters(view: CycleView, coverage: Coverage) -> tuple[dict[str, set[str]], dict[str, str]]:
     clusters: dict[str, set[str]] = {}
     reasons: dict[str, str] = {}
-    for place in places:
-        verdict = view.decision.verdicts[place]
+    verdicts, held = view.decision.verdicts, coverage.held_short
+    for place in sorted({*short_places(verdicts), *held}):
+        verdict = verdicts[place]
         fingerprint = verdict.need.profile.fingerprint
         clusters.setdefault(fingerprint, set()).add(verdict.need.cluster)
-        reasons.setdefault(fingerprint, verdict.reason.value)
+        reason = held_off_reason(held[place]) if place in held else verdict.reason.value
+        reasons.setdefault(fingerprint, reason)
     for cluster, fingerprint in view.bootstrap_backoffs:
         clusters.setdefault(fingerprint, set()).add(cluster)
         reasons[fingerprint] = "BLOB_BACK_OFF"

@@ -22,11 +22,13 @@ from bigfleet.model.machine import NeedRef
 from bigfleet.model.situation import GangRef
 from bigfleet.model.times import NANOSECONDS
 from bigfleet.shard.core.read.decision_log import DecisionQuery
+from bigfleet.shard.core.read.machine_hold_offs import MachineHoldOffs
 from bigfleet.shard.core.read.machine_query import find, state_counts
 from bigfleet.shard.core.read.status_sources import StatusSources
 from bigfleet.shard.core.views import CycleView, ShardViews
+from bigfleet.shard.read.coverage_reader import CoverageReader
 from bigfleet.shard.read.cycle_follower import CycleFollower
-from bigfleet.shard.read.explainer import Explained, Explainer, bare_situation_of
+from bigfleet.shard.read.explainer import Explained, Explainer, PresentFacts, bare_situation_of
 from bigfleet.shard.read.insight_messages import (
     cycle_message,
     cycle_summary_message,
@@ -60,10 +62,12 @@ class InsightService:
         follower: CycleFollower,
         sources: StatusSources,
         frames: NeedFrames | None = None,
+        coverage: CoverageReader | None = None,
     ) -> None:
-        """`frames` are shared with the other services that show needs of this shard."""
+        """`frames` and `coverage` are shared with the other services that show needs of this shard."""
         self._views, self._follower, self._sources = views, follower, sources
-        self._frames = frames or NeedFrames()
+        self._coverage = coverage or CoverageReader(views, sources)
+        self._frames = frames or NeedFrames(self._coverage)
         self._explainer = Explainer()
         self._documents = RequestLimit("snapshots", at_once=DOCUMENTS_AT_ONCE, waiting=DOCUMENTS_WAITING)
 
@@ -73,8 +77,9 @@ class InsightService:
 
     @allow(READONLY, ADMIN)
     async def get_status(self, _request: pb.GetStatusRequest, _call: Call) -> pb.GetStatusResponse:
-        status, view = self._views.status(), self._views.last_cycle()
-        return await asyncio.to_thread(status_message, status, view, self._sources)
+        view = self._views.last_cycle()
+        coverage = None if view is None else await self._coverage.now(view)
+        return await asyncio.to_thread(status_message, self._views.status(), view, coverage, self._sources)
 
     @allow(READONLY, ADMIN)
     async def watch_cycles(
@@ -104,7 +109,7 @@ class InsightService:
         if view is None:
             yield pb.ListMachinesResponse(header=header)
             return
-        snapshot = view.snapshot
+        snapshot = view.every_machine
         found = await asyncio.to_thread(find, snapshot, query)
         last = min(found.size, first + request.page_size) if request.page_size > 0 else found.size
         header.total, header.machines = found.size, len(snapshot)
@@ -113,7 +118,7 @@ class InsightService:
         yield pb.ListMachinesResponse(header=header)
         for start in range(first, last, ROWS_AT_A_TIME):
             rows = found[start : min(last, start + ROWS_AT_A_TIME)]
-            for frame in await asyncio.to_thread(self._machine_frames, snapshot, rows):
+            for frame in await asyncio.to_thread(self._machine_frames, view, rows):
                 yield frame
 
     @allow(READONLY, ADMIN)
@@ -165,7 +170,9 @@ class InsightService:
     async def list_shortfalls(
         self, _request: pb.ListShortfallsRequest, _call: Call
     ) -> pb.ListShortfallsResponse:
-        return await asyncio.to_thread(shortfalls_message, self._views.status(), self._views.last_cycle())
+        view = self._views.last_cycle()
+        coverage = None if view is None else await self._coverage.now(view)
+        return await asyncio.to_thread(shortfalls_message, self._views.status(), view, coverage)
 
     @allow(READONLY, ADMIN)
     async def explain_need(self, request: pb.ExplainNeedRequest, _call: Call) -> pb.ExplainNeedResponse:
@@ -174,7 +181,13 @@ class InsightService:
             raise InvalidFieldError("need", "", "a number, cluster or cluster/group, or a key in its place")
         view = self._completed()
         try:
-            explained = await self._explainer.need(view, request.need, key, quick=request.quick)
+            explained = await self._explainer.need(
+                view,
+                request.need,
+                key,
+                quick=request.quick,
+                now=PresentFacts(await self._coverage.now(view), self._sources.now(view.now)),
+            )
         except AmbiguousNeedError as error:
             raise RpcRefusedError(Code.INVALID_ARGUMENT, str(error)) from None
         except InvalidFieldError as error:
@@ -193,19 +206,21 @@ class InsightService:
         self, request: pb.ExplainMachineRequest, _call: Call
     ) -> pb.ExplainMachineResponse:
         view = self._completed()
-        row = view.snapshot.row_of(request.machine)
+        row = view.every_machine.row_of(request.machine)
         if row is None:
             raise RpcRefusedError(
                 Code.NOT_FOUND, f"no machine {request.machine[:80]!r} in cycle {view.number}"
             )
         explained: Explained | None = None
         if not request.quick:
-            explained = await self._explainer.machine(view, request.machine)
+            explained = await self._explainer.machine(
+                view, request.machine, now_s=self._sources.now(view.now)
+            )
         records = self._follower.decisions.newest_first(DecisionQuery(machine_id=request.machine))
         return pb.ExplainMachineResponse(
             cycle=cycle_message(self._views.status(), view),
             document=b"" if explained is None else explained.document,
-            machine=self._machine(view.snapshot, row),
+            machine=self._machine(view.every_machine, row, self._hold_offs(view)),
             transitions=map(transition_message, self._follower.transitions.of(request.machine)),
             decisions=[decision_message(record) for record in islice(records, DECISIONS_OF_A_MACHINE)],
         )
@@ -228,17 +243,26 @@ class InsightService:
                 for start in range(0, len(joined), PIECE_BYTES):
                     yield pb.GetSnapshotResponse(data=joined[start : start + PIECE_BYTES])
 
-    def _machine_frames(self, snapshot: InventorySnapshot, rows: Rows) -> list[bytes]:
+    def _machine_frames(self, view: CycleView, rows: Rows) -> list[bytes]:
+        snapshot, hold_offs = view.every_machine, self._hold_offs(view)
         return [
-            pb.ListMachinesResponse(machine=self._machine(snapshot, row)).SerializeToString(
+            pb.ListMachinesResponse(machine=self._machine(snapshot, row, hold_offs)).SerializeToString(
                 deterministic=True
             )
             for row in rows.tolist()
         ]
 
-    def _machine(self, snapshot: InventorySnapshot, row: int) -> pb.MachineRow:
+    def _hold_offs(self, view: CycleView) -> MachineHoldOffs:
+        return MachineHoldOffs(view, self._sources.now(view.now))
+
+    def _machine(self, snapshot: InventorySnapshot, row: int, hold_offs: MachineHoldOffs) -> pb.MachineRow:
         machine = snapshot.machine(row)
-        return machine_to_proto(machine, pending=self._sources.is_pending(machine.id))
+        message = machine_to_proto(machine, pending=self._sources.is_pending(machine.id))
+        held = hold_offs.of(machine)
+        if held is not None:
+            message.held_off, message.held_off_error = held.reason, held.error
+            message.next_attempt_in_seconds = held.left_s
+        return message
 
     def _completed(self) -> CycleView:
         view = self._views.last_cycle()

@@ -1,4 +1,5 @@
-"""Encodes rows of needs as frames, each at most once per cycle, for every service that shows them.
+"""Encodes rows of needs as frames, for every service that shows them; a row at most once per cycle unless machines of
+its need are in flight.
 
 Why: `InspectNeeds` and `ListNeeds` send the same bytes per row: field 2 of both responses is the need.
 Must never: work on the event loop, hold the interpreter for long, or encode a row that was not requested.
@@ -12,8 +13,10 @@ from typing import Final
 from weakref import ref
 
 from bigfleet.insight.v1 import insight_pb2
+from bigfleet.shard.core.coverage import Coverage
 from bigfleet.shard.core.read.need_rows import NeedQuery, NeedRow, NeedRows, NeedsFound, Ordered
 from bigfleet.shard.core.views import CycleView
+from bigfleet.shard.read.coverage_reader import CoverageReader
 from bigfleet.v1alpha1 import shardread_pb2 as pb
 from bigfleet.wire.need_views import need_view_to_proto
 
@@ -42,7 +45,9 @@ class NeedPage:
     found: NeedsFound
     rows: NeedRows
     made: dict[int, bytes]
-    """The frames encoded so far, by row."""
+    """The frames encoded so far, by row; without the rows that change between two cycles."""
+    open_rows: frozenset[int]
+    """The rows with machines in flight: encoded for every question."""
 
     async def frames(self, rows: Sequence[int]) -> AsyncIterator[bytes]:
         """The frames of some rows, encoded in a thread, a slice at a time."""
@@ -60,24 +65,29 @@ class NeedPage:
         return insight_pb2.ListNeedsResponse(batch=batch).SerializeToString(deterministic=True)
 
     def _frames(self, rows: Sequence[int]) -> list[bytes]:
-        made = self.made
+        made, frames = self.made, []
         for row in rows:
-            if row not in made:
-                made[row] = _frame(self.rows[row])
-        return [made[row] for row in rows]
+            frame = made.get(row)
+            if frame is None:
+                frame = _frame(self.rows[row])
+                if row not in self.open_rows:
+                    made[row] = frame
+            frames.append(frame)
+        return frames
 
 
 class NeedFrames:
     """The frames of the newest cycle read."""
 
-    def __init__(self) -> None:
+    def __init__(self, coverage: CoverageReader) -> None:
+        self._coverage = coverage
         self._kept: _Kept | None = None
         self._making = asyncio.Lock()
 
     async def page(self, view: CycleView, query: NeedQuery) -> NeedPage:
         """The rows of a cycle that pass a filter."""
-        kept = await self._of(view)
-        return await asyncio.to_thread(_page, view, kept, query)
+        kept, coverage = await self._of(view), await self._coverage.now(view)
+        return await asyncio.to_thread(_page, view, kept, query, coverage)
 
     async def _of(self, view: CycleView) -> _Kept:
         async with self._making:  # a second reader waits and reuses it
@@ -86,11 +96,19 @@ class NeedFrames:
             return self._kept
 
 
-def _page(view: CycleView, kept: _Kept, query: NeedQuery) -> NeedPage:
-    rows = NeedRows(view, kept.ordered)
-    return NeedPage(rows.find(query), rows, kept.frames)
+def _page(view: CycleView, kept: _Kept, query: NeedQuery, coverage: Coverage) -> NeedPage:
+    rows = NeedRows(view, kept.ordered, coverage)
+    row_of = kept.ordered.order.row_of
+    open_rows = frozenset(row_of[place] for place in coverage.open_places)
+    return NeedPage(rows.find(query), rows, kept.frames, open_rows)
 
 
 def _frame(row: NeedRow) -> bytes:
-    need = need_view_to_proto(row.verdict, row.unresolved, unmet_age=row.unmet_age, parked_age=row.parked_age)
+    need = need_view_to_proto(
+        row.verdict,
+        row.unresolved,
+        unmet_age=row.unmet_age,
+        parked_age=row.parked_age,
+        coverage=row.coverage,
+    )
     return pb.InspectNeedsResponse(need=need).SerializeToString(deterministic=True)

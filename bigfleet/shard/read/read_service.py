@@ -11,6 +11,7 @@ from bigfleet.aio.net import Call
 from bigfleet.aio.service import BoundService
 from bigfleet.shard.core.read.need_rows import NeedQuery
 from bigfleet.shard.core.views import ShardViews
+from bigfleet.shard.read.coverage_reader import CoverageReader
 from bigfleet.shard.read.need_frames import NeedFrames
 from bigfleet.transport.gates import allow
 from bigfleet.transport.shard_reading import SHARD_READ
@@ -22,7 +23,7 @@ class ReadService:
 
     def __init__(self, views: ShardViews, frames: NeedFrames | None = None) -> None:
         """`frames` are shared with the other services that show needs of this shard."""
-        self._views, self._frames = views, frames or NeedFrames()
+        self._views, self._frames = views, frames or NeedFrames(CoverageReader(views))
 
     def bound(self) -> BoundService:
         """The service, to be served."""

@@ -35,6 +35,10 @@ class RollupIntake:
         """Rows of demand per bucket of interruption penalty."""
         return dict(self._rows_by_bucket)
 
+    def held_rollups(self, cluster: str) -> int:
+        """The number of roll-ups of a cluster held in a row."""
+        return self._guard.held(cluster)
+
     def refused(self, cluster: str, error: InvalidFieldError) -> None:
         """A roll-up was invalid: the last good demand stays."""
         self._metrics.counter("bigfleet_shard_rollups_rejected_total", cluster=cluster).inc()

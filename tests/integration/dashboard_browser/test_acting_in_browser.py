@@ -234,7 +234,7 @@ def test_a_question_is_built_asked_undone_and_kept_in_the_address(browsing: Brow
             await why.focus()
             await page.keyboard.press("Enter")
             drawer = page.get_by_role("dialog", name="Details")
-            await expect(drawer).to_contain_text("Satisfied: cpu=400", timeout=60_000)
+            await expect(drawer).to_contain_text("Covered: cpu=400", timeout=60_000)
             await tab.picture("whatif-explained")
             await page.keyboard.press("Escape")
             await expect(why).to_be_focused()

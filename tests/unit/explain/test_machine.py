@@ -17,9 +17,9 @@ from bigfleet.model.situation import Situation
 from tests.support.builders import amounts, assigned, machine
 
 STATES = {
-    S.SPECULATIVE: "Speculative; provisioned for need 0 of a.",
+    S.SPECULATIVE: "Speculative; to be ordered for need 0 of a.",
     S.CREATING: "Creating; its order names no cluster, so it counts for nobody until it is Idle.",
-    S.IDLE: "Idle; bootstrapped for need 0 of a.",
+    S.IDLE: "Idle; to be bootstrapped for need 0 of a.",
     S.CONFIGURING: "Configuring; kept for need 0 of a.",
     S.CONFIGURED: "Configured; kept for need 0 of a.",
     S.DRAINING: "Draining; it counts for nobody until that is done.",
@@ -28,8 +28,8 @@ STATES = {
 }
 # Of each kind a machine and how much its cluster wants, so that this is what becomes of it.
 ACTIONS: dict[K, tuple[Machine, int, str]] = {
-    K.BOOTSTRAP: (machine("m-1", S.IDLE), 4, "Idle; bootstrapped for need 0 of a."),
-    K.PROVISION: (machine("m-1", S.SPECULATIVE), 4, "Speculative; provisioned for need 0 of a."),
+    K.BOOTSTRAP: (machine("m-1", S.IDLE), 4, "Idle; to be bootstrapped for need 0 of a."),
+    K.PROVISION: (machine("m-1", S.SPECULATIVE), 4, "Speculative; to be ordered for need 0 of a."),
     K.PREEMPT: (
         machine("m-1", S.CONFIGURED, cluster="b", assigned=assigned(1)),
         4,

@@ -12,6 +12,7 @@ from typing import Final
 
 from bigfleet.engine.verdicts import short_places
 from bigfleet.model.machine import NeedRef
+from bigfleet.shard.core.coverage import held_off_reason
 from bigfleet.shard.core.views import CycleFacts, CycleView
 
 CYCLES_KEPT: Final = 720
@@ -58,13 +59,17 @@ class CycleLog:
             need = verdicts[place].need
             key = NeedRef(need.cluster, need.profile.fingerprint, need.group)
             short[key] = verdicts[place].reason.value
+        for place, held_off in view.held_off.items():
+            need = verdicts[place].need
+            key = NeedRef(need.cluster, need.profile.fingerprint, need.group)
+            short.setdefault(key, held_off_reason(held_off))
         self._summaries.append(
             CycleSummary(
                 number=view.number,
                 computed_at_ns=view.computed_at_ns,
                 facts=_figures_of(view.facts),
                 actions=dict(sorted(Counter(action.kind.value for action in view.decision.actions).items())),
-                machines=len(view.snapshot),
+                machines=len(view.every_machine),
                 needs=len(verdicts),
                 needs_short=len(short),
             )

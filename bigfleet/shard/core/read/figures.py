@@ -102,7 +102,7 @@ class ClusterFigure:
 
 def cluster_figures(view: CycleView) -> tuple[ClusterFigure, ...]:
     """Every cluster with a session, demand or machines, by name."""
-    snapshot = view.snapshot
+    snapshot = view.every_machine
     rows, numbers = snapshot.id_order, range(len(snapshot.shapes))
     owner, shape = snapshot.columns["cluster"][rows], snapshot.columns["shape"][rows]
     prices = np.fromiter((snapshot.shapes[n].price_per_hour for n in numbers), np.float64, len(numbers))

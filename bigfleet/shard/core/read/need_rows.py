@@ -15,13 +15,18 @@ from functools import cached_property
 from weakref import ref
 
 from bigfleet.engine.verdicts import needs_of, parked_places, short_places
+from bigfleet.model.coverage import CoverageSplit
 from bigfleet.model.decision import Decision, Reason, Unresolved, Verdict
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.need import Need
 from bigfleet.model.situation import GangRef
-from bigfleet.shard.core.views import CycleView
+from bigfleet.shard.core.coverage import NOT_ACCEPTED, Coverage, held_off_reason
+from bigfleet.shard.core.views import CycleView, HoldOff
 
-_REASONS = tuple(reason for reason in Reason if reason is not Reason.SATISFIED)
+_REASONS = (
+    *(reason.value for reason in Reason if reason is not Reason.SATISFIED),
+    *(held_off_reason(reason) for reason in (*HoldOff, NOT_ACCEPTED)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,8 @@ class NeedRow:
     unresolved: Unresolved | None
     unmet_age: int
     parked_age: int
+    coverage: CoverageSplit | None = None
+    """None where nothing is known beyond the decision."""
 
 
 class NeedStatus(Enum):
@@ -124,8 +131,8 @@ class Ordered:
         row_of, places = self.order.row_of, self.order.places
         self.short: list[int] = sorted(row_of[place] for place in short_places(verdicts))
         self.parked: list[int] = sorted(row_of[place] for place in parked_places(verdicts))
-        self.reasons: Sequence[Reason] = [verdicts[places[row]].reason for row in self.short]
-        """The reasons of the short rows, in row order."""
+        self.reasons: Mapping[int, str] = {row: verdicts[places[row]].reason.value for row in self.short}
+        """The reasons of the short rows."""
 
     def is_of(self, decision: Decision) -> bool:
         """Whether it was made from this decision."""
@@ -140,12 +147,23 @@ def _key(need: Need) -> tuple[int, int, str, str, str]:
 class NeedRows:
     """All rows of a cycle: by priority descending, arrival, cluster, fingerprint, group; each made on access."""
 
-    def __init__(self, view: CycleView, before: Ordered | None = None) -> None:
-        """`before` is of an earlier cycle, and reused if the decision is the same."""
+    def __init__(
+        self, view: CycleView, before: Ordered | None = None, coverage: Coverage | None = None
+    ) -> None:
+        """`before` is of an earlier cycle, and reused if the decision is the same; `coverage` is of this cycle."""
         self.view: CycleView = view
         self.ordered: Ordered = (
             before if before is not None and before.is_of(view.decision) else Ordered(view.decision, before)
         )
+        self._coverage = coverage
+        self.short: Sequence[int] = self.ordered.short
+        """The short rows in order: those that the engine left short, and those whose machines do not come."""
+        self._reasons: Mapping[int, str] = self.ordered.reasons
+        if coverage is not None and coverage.held_short:
+            row_of = self.ordered.order.row_of
+            held = {row_of[place]: held_off_reason(why) for place, why in coverage.held_short.items()}
+            self._reasons = {**self._reasons, **held}
+            self.short = sorted(self._reasons)
 
     def __len__(self) -> int:
         return len(self.ordered.order.places)
@@ -160,19 +178,16 @@ class NeedRows:
         fingerprint = need.profile.fingerprint
         age = 0 if unresolved is None else view.unmet_ages.get(fingerprint, 0)
         gang = GangRef(need.cluster, need.group, fingerprint)
-        return NeedRow(verdict, unresolved, age, view.parked_ages.get(gang, 0) if verdict.parked else 0)
-
-    @property
-    def short(self) -> Sequence[int]:
-        """The short rows, in order; makes no verdicts."""
-        return self.ordered.short
+        parked_age = view.parked_ages.get(gang, 0) if verdict.parked else 0
+        split = None if self._coverage is None else self._coverage.of(place)
+        return NeedRow(verdict, unresolved, age, parked_age, split)
 
     def find(self, query: NeedQuery) -> NeedsFound:
         """The rows that pass a filter; an unknown reason is refused by name."""
         rows = self._of_status(query)
         if query.reasons:
             wanted = frozenset(map(_reason, query.reasons))
-            rows = [row for row in rows if self._verdict(row).reason in wanted]
+            rows = [row for row in rows if self._reasons.get(row) in wanted]
         if query.clusters:
             clusters = frozenset(query.clusters)
             rows = [row for row in rows if self._need(row).cluster in clusters]
@@ -180,10 +195,8 @@ class NeedRows:
             rows = [row for row in rows if _holds(self._need(row), query.text)]
         every = len(rows) == len(self)
         passing: frozenset[int] = frozenset() if every else frozenset(rows)
-        short, reasons = self.short, self.ordered.reasons
-        parked = self.ordered.parked
+        short, parked = self.short, self.ordered.parked
         if not every:
-            reasons = [reason for row, reason in zip(short, reasons, strict=True) if row in passing]
             short = [row for row in short if row in passing]
             parked = [row for row in parked if row in passing]
         if query.grouped:
@@ -192,7 +205,7 @@ class NeedRows:
             before = next((place for place, row in enumerate(rows) if row in missing), len(rows))
         else:
             before = bisect_left(rows, short[0]) if short else len(rows)
-        by_reason = {reason.value: count for reason, count in sorted(Counter(reasons).items())}
+        by_reason = dict(sorted(Counter(self._reasons[row] for row in short).items()))
         return NeedsFound(rows, len(short), len(parked), before, by_reason)
 
     def groups(self, found: NeedsFound, first: int, last: int) -> list[NeedGroup]:
@@ -233,16 +246,12 @@ class NeedRows:
     def _need(self, row: int) -> Need:
         return self.ordered.order.needs[self.ordered.order.places[row]]
 
-    def _verdict(self, row: int) -> Verdict:
-        return self.view.decision.verdicts[self.ordered.order.places[row]]
-
 
 def _holds(need: Need, text: str) -> bool:
     return text in need.profile.fingerprint or text in need.group
 
 
-def _reason(text: str) -> Reason:
-    for reason in _REASONS:
-        if reason.value == text:
-            return reason
-    raise InvalidFieldError("reasons", text[:80], f"one of {', '.join(_REASONS)}")
+def _reason(text: str) -> str:
+    if text not in _REASONS:
+        raise InvalidFieldError("reasons", text[:80], f"one of {', '.join(_REASONS)}")
+    return text

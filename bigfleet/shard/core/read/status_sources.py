@@ -5,8 +5,10 @@ functions, and never sees where the values come from.
 Rules: `dashboard#first-screen`, `dashboard#insight-service`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from bigfleet.model.machine import MachineState
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,10 @@ class CoordinatorLinkStatus:
     term: int = 0
     reports: int = 0
     restarts: int = 0
+
+
+async def _no_states(_machine_ids: Sequence[str]) -> Mapping[str, MachineState | None]:
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +47,15 @@ class StatusSources:
     """Whether an action of a machine is queued or in flight."""
     totals: Callable[[], Mapping[str, int]] = field(default=dict)
     """Counters by name, as `reclaims_capped`."""
+    live_states: Callable[[Sequence[str]], Awaitable[Mapping[str, MachineState | None]]] = _no_states
+    """The present states of some machines; None for one that is gone. What is left out is as in the last cycle."""
+    now_s: Callable[[], float] | None = None
+    """The present time on the clock of `CycleView.now`."""
+    self_pause: Callable[[], str] = lambda: ""
+    """Why the shard paused itself; empty when it did not."""
+    audit_lost: Callable[[], str] = lambda: ""
+    """What is wrong with the audit log; empty while it can be written."""
+
+    def now(self, otherwise: float) -> float:
+        """The present time, or the one given where no clock is known."""
+        return otherwise if self.now_s is None else self.now_s()

@@ -46,7 +46,7 @@ class TransitionLog:
 
     def add(self, view: CycleView, acted_on: Iterable[str]) -> None:
         """Add the changes since the last cycle; `acted_on` are the machines with actions queued since then."""
-        states, ids = view.snapshot.columns["state"], view.snapshot.ids
+        states, ids = view.every_machine.columns["state"], view.every_machine.ids
         seen, self._seen = self._seen, (states, ids)
         if seen is None or _moved(seen[1], ids):
             return  # nothing to compare with; after a compaction of the ids the changes of one cycle are lost

@@ -53,7 +53,9 @@ def test_json_and_yaml_say_the_same_and_the_same_every_time(saved: Path) -> None
     code, out, err = run("explain", saved, "--need", "0", "-o", "json")
     assert (code, err) == (0, "")
     written = json.loads(out)
-    assert written["sentence"] == "Short gpu=16 of gpu=24: 1 machine taken; nothing else could serve it."
+    assert written["sentence"] == (
+        "Short gpu=16 of gpu=24: 1 wanted; until the wanted machines come gpu=24 is missing; nothing else could serve it."
+    )
     assert written["changes"]
     assert run("explain", saved, "--need", "a", "-o", "json")[1] == out
     assert yaml.safe_load(run("explain", saved, "--need", "0", "-o", "yaml")[1]) == written
@@ -82,9 +84,13 @@ def test_quick_leaves_the_changes_out(saved: Path) -> None:
 def test_edits_are_applied_before_the_question_is_asked(saved: Path, tmp_path: Path) -> None:
     edits = tmp_path / "edits.yaml"
     edits.write_text("edits: [{edit: add_machines, count: 2, like: s1}]")
-    assert "Satisfied: gpu=24 from 3 machines" in run("explain", saved, "--need", "0", "--edit", edits)[1]
     assert (
-        "provisioned for need 0 of a" in run("explain", saved, "--machine", "added-0001", "--edit", edits)[1]
+        "Covered once the wanted machines come: gpu=24 of gpu=24 missing"
+        in run("explain", saved, "--need", "0", "--edit", edits)[1]
+    )
+    assert (
+        "to be ordered for need 0 of a"
+        in run("explain", saved, "--machine", "added-0001", "--edit", edits)[1]
     )
 
 

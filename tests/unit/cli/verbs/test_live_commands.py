@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -24,12 +25,14 @@ from bigfleet.cli.framework.dispatch import dispatch
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.verbs import live_shard
 from bigfleet.document.snapshot import write_situation
+from bigfleet.model.machine import CapacityType
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.read.decision_log import DecisionLog
 from bigfleet.shard.core.read.status_sources import StatusSources
+from bigfleet.shard.core.views import HoldOff, MachineBackoff, OfferingCoolOff, ProviderState
 from bigfleet.shard.read import explainer
 from bigfleet.shard.read.cycle_follower import CycleFollower
 from bigfleet.shard.read.insight_service import InsightService
@@ -122,30 +125,19 @@ def test_needs_prints_the_cycle_and_a_row_for_each_need(live: Live) -> None:
     lines = live.good("needs --shard shard-0:7780").splitlines()
     assert lines[0] == "the shard, cycle 1 of 2030-01-01T00:00:10Z (3 s ago), 2 needs"
     assert [re.split(" {2,}", line) for line in lines[2:]] == [
+        ["", "NEED", "PRIORITY", "DEMAND", "RUNNING", "JOINING", "ON ORDER", "WANTED", "MISSING", "WHY"],
         [
-            "CLUSTER",
-            "GROUP",
-            "PRIORITY",
-            "WANTS",
-            "SHORT",
-            "MACHINES",
-            "NEW",
-            "DOMAIN",
-            "CYCLES SHORT",
-            "WHY",
+            *("!", "train/llm-7", "900", "cpu=64 memory=256Gi", "0", "0", "0", "1", "cpu=64 memory=256Gi"),
+            "topology unsatisfiable",
         ],
-        [
-            *("train", "llm-7", "900", "cpu=64 memory=256Gi", "cpu=60 memory=240Gi", "1", "1", "r1", "1"),
-            "TOPOLOGY_UNSATISFIABLE",
-        ],
-        ["web", "—", "5", "cpu=4", "—", "1", "—", "—", "—", "—"],
+        ["", "web", "5", "cpu=4", "1", "0", "0", "0", "—", "—"],
     ]
 
 
 def test_needs_short_only_of_a_cluster_and_limited(live: Live) -> None:
     short = live.good("needs --shard shard-0:7780 --short").splitlines()
     assert short[0].endswith("2 needs, 1 short")
-    assert [line.split()[0] for line in short[3:]] == ["train"]
+    assert [line.split()[1] for line in short[3:]] == ["train/llm-7"]
     assert live.good("needs --shard shard-0:7780 --cluster web").splitlines()[0].endswith("1 need")
     limited = live.good("needs --shard shard-0:7780 --limit 1").splitlines()
     assert limited[0].endswith("2 needs, 1 shown")
@@ -191,7 +183,8 @@ def test_needs_as_json_and_yaml_use_the_names_of_the_wire(live: Live) -> None:
 def test_every_look_at_a_shard_takes_the_same_flags_and_has_the_same_four_forms(
     live: Live, line: str, form: str
 ) -> None:
-    out = live.good(f"{line} --shard shard-0:7780 -o {form} --timeout 30s --no-color")
+    code, out, err = live.run(f"{line} --shard shard-0:7780 -o {form} --timeout 30s --no-color")
+    assert (code, err) == (ExitCode.FAILURE if line == "status" else ExitCode.DONE, "")
     if form == "json":
         assert isinstance(json.loads(out), dict)
     elif form == "yaml":
@@ -254,9 +247,9 @@ def test_machines_says_when_more_could_be_shown(live: Live) -> None:
 def test_the_page_on_reading_a_shard_shows_what_is_printed(live: Live) -> None:
     page = (Path(__file__).parents[4] / "docs" / "reading-a-shard.md").read_text(encoding="utf-8")
     shown = re.findall(r"```text\n\$ bigfleet (.+)\n((?:.*\n)+?)```", page)
-    assert len(shown) == 2
+    assert len(shown) == 3
     for line, printed in shown:
-        assert live.good(line) == printed
+        assert live.run(line)[1] == printed
 
 
 @pytest.mark.parametrize(
@@ -356,3 +349,77 @@ def test_a_shard_without_insight_still_shows_its_needs_and_says_what_it_lacks(li
     code, out, err = live.run("machines --shard shard-0:7780")
     assert (code, out) == (ExitCode.REFUSED, "")
     assert "does not offer this" in err
+
+
+SLOT = machine("s-1", S.SPECULATIVE, shape=shape("g8", zone="za", resources={"nvidia.com/gpu": "8"}))
+GPUS = Need("web", Profile(priority=5), amounts(**{"nvidia.com/gpu": 8}))
+
+
+@pytest.mark.rule("shard#problems-in-one-look", "shard#coverage-split")
+def test_with_a_dead_provider_status_and_needs_name_it_and_status_exits_1(live: Live) -> None:
+    live.shard.complete(
+        Situation(100.0, (SLOT,), (GPUS,)),
+        held_off={0: HoldOff.PROVIDER_UNREACHABLE},
+        waiting_since_s={0: 70.0},
+    )
+    live.shard.stand(provider=ProviderState(False, 12.0, 3, "connection refused", 4.0))
+    code, out, _ = live.run("status --shard shard-0:7780")
+    assert (code, out.splitlines()[:3]) == (
+        1,
+        [
+            "1 of 1 need is short: web is short 8 GPUs: provider unreachable; provider unreachable for 12 s",
+            "problem: provider provider.example:9000 unreachable for 12 s: connection refused; 1 action waits; "
+            "next attempt in 4 s",
+            "shard shard-0, cycle 2 of 2030-01-01T00:00:20Z, ready, 0 actions waiting, 0 running",
+        ],
+    )
+    row = live.good("needs --shard shard-0:7780 --short").splitlines()[-1]
+    assert re.split(" {2,}", row)[4:] == [
+        *("0", "0", "0", "1", "nvidia.com/gpu=8"),
+        "provider unreachable (waiting 30 s)",
+    ]
+
+
+@pytest.mark.rule("shard#problems-in-one-look")
+@pytest.mark.parametrize(
+    ("changed", "code", "first"),
+    [
+        ({}, 0, "The one need is covered"),
+        (
+            {"ready": False, "not_ready": ("the provider has not been listed yet",)},
+            1,
+            "The one need is covered",
+        ),
+        ({"paused": True}, 1, "The one need is covered; the shard has stopped itself"),
+        (
+            {"provider": ProviderState(doubted_for_s=30.0, doubted_missing=20)},
+            1,
+            "The one need is covered; the provider's listings are doubted",
+        ),
+    ],
+)
+def test_status_exits_0_only_if_nothing_is_wrong(
+    live: Live, changed: dict[str, Any], code: int, first: str
+) -> None:
+    fleet = (machine("m-1", S.CONFIGURED, cluster="web"),)
+    live.shard.complete(Situation(0.0, fleet, (Need("web", Profile(priority=5), amounts(cpu=4)),)))
+    live.shard.stand(**changed)
+    found, out, _ = live.run("status --shard shard-0:7780")
+    assert (found, out.splitlines()[0]) == (code, first)
+
+
+@pytest.mark.rule("shard#offering-cool-off", "shard#machine-back-off")
+def test_machines_shows_which_are_stocked_out_or_in_back_off_and_until_when(live: Live) -> None:
+    live.shard.complete(
+        Situation(100.0, (SLOT, machine("s-2", S.SPECULATIVE)), ()),
+        cool_offs=(OfferingCoolOff("g8", "za", CapacityType.ON_DEMAND, "stockout: none", 1, 140.0),),
+        machine_backoffs={"s-2": MachineBackoff("create: quota", 99.0)},
+    )
+    out = live.good("machines --shard shard-0:7780")
+    assert "stocked out, next attempt in 40 s  stockout: none" in out
+    assert "failed, next attempt due           create: quota" in out
+    code, status, _ = live.run("status --shard shard-0:7780")
+    assert (code, status.splitlines()[0]) == (
+        1,
+        "No cluster asks for capacity; g8 in za (OnDemand) is stocked out; next attempt in 40 s",
+    )

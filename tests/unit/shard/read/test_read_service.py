@@ -13,6 +13,7 @@ from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import GangRef, Situation
 from bigfleet.shard.core.read.need_rows import NeedQuery, NeedRow, NeedRows
+from bigfleet.shard.read.coverage_reader import CoverageReader
 from bigfleet.shard.read.need_frames import NeedFrames
 from bigfleet.shard.read.read_service import ReadService
 from bigfleet.testing.loop import run_virtual
@@ -233,8 +234,9 @@ def test_rows_are_made_when_asked_for_and_once_per_cycle_however_many_ask(
 def test_after_a_cycle_that_decided_nothing_anew_only_the_age_of_short_needs_is_told_anew() -> None:
     async def scenario() -> None:
         shard = StaticShard()
-        frames = NeedFrames()
-        first = shard.complete(Situation(0.0, (machine("m-1"),), (need("a", 3), need("b", 2))))
+        frames = NeedFrames(CoverageReader(shard))
+        serving = machine("m-1", S.CONFIGURED)
+        first = shard.complete(Situation(0.0, (serving,), (need("a", 3), need("b", 2))))
         before = [frame async for frame in (await frames.page(first, NeedQuery())).frames(range(2))]
         later = replace(first, number=2, unmet_ages={Profile(priority=2).fingerprint: 7})
         after = [frame async for frame in (await frames.page(later, NeedQuery())).frames(range(2))]
@@ -250,7 +252,7 @@ def test_a_reader_does_not_keep_the_cycle_it_asked_about() -> None:
 
     async def scenario() -> None:
         shard = StaticShard()
-        frames = NeedFrames()
+        frames = NeedFrames(CoverageReader(shard))
         given = Situation(0.0, (machine("m-1"),), (need("a", 3), need("b", 2)))
         page = await frames.page(shard.complete(given), NeedQuery())
         assert len([frame async for frame in page.frames(page.found.rows)]) == 2
