@@ -75,7 +75,7 @@ class DashboardServer:
 
     def _compatible(self, route: Route) -> Any:  # Any: aiohttp's own kind of handler
         async def answer(request: web.Request) -> web.Response:
-            given = _parameters(request, route.parameters)
+            given = _parameters(request, route.parameters, ignores_others=True)
             answer = await self._shared(route, request, given)
             return await _json(request, compat.stamped(self._fleet, answer))
 
@@ -89,7 +89,8 @@ class DashboardServer:
         return answer
 
     async def _shared(self, route: Route, request: web.Request, given: Parameters) -> Mapping[str, Any]:
-        key = (route.path, tuple(sorted(request.query.items())), tuple(sorted(request.match_info.items())))
+        asked = sorted(row for row in request.query.items() if row[0] in route.parameters)
+        key = (route.path, tuple(asked), tuple(sorted(request.match_info.items())))
         return await self._fleet.answers.get(key, lambda: route.handler(self._fleet, given))
 
     async def _page(self, request: web.Request) -> web.Response:
@@ -221,8 +222,8 @@ def _allow(error: web.HTTPException) -> Mapping[str, str]:
     return {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
 
 
-def _parameters(request: web.Request, known: frozenset[str]) -> Parameters:
-    return Parameters(request.query, request.match_info, known)
+def _parameters(request: web.Request, known: frozenset[str], *, ignores_others: bool = False) -> Parameters:
+    return Parameters(request.query, request.match_info, known, ignores_others=ignores_others)
 
 
 async def _json(request: web.Request, answer: Mapping[str, Any]) -> web.Response:

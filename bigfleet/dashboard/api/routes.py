@@ -35,7 +35,7 @@ COMPATIBLE: Final = (
     _route("/fleet/actions", compat.actions, "duration step"),
     _route("/shards", compat.shards),
     _route("/shards/{pod}", compat.shard),
-    _route("/shards/{pod}/trends", compat.shard_trends),
+    _route("/shards/{pod}/trends", compat.shard_trends, "duration step"),
     _route("/clusters", compat.clusters),
     _route("/clusters/{id}", compat.cluster),
     _route("/available-capacity", compat.available_capacity),
