@@ -27,6 +27,7 @@ from bigfleet.dashboard.pages.needs import query_of
 from bigfleet.dashboard.pages.pages import PAGES, PageNotFoundError, Pages
 from bigfleet.dashboard.parameters import ParameterError, Parameters
 from bigfleet.dashboard.request_metrics import RequestMetrics
+from bigfleet.dashboard.rows import exported_need
 from bigfleet.dashboard.sources import SourceError
 from bigfleet.dashboard.what_if import WhatIf
 from bigfleet.dashboard.what_if_requests import WhatIfRequests
@@ -102,8 +103,8 @@ class DashboardServer:
         try:
             text = await self._fleet.answers.get(key, lambda: self._book.page(path, request.query, part=part))
             status = 200
-        except PageNotFoundError:
-            text, status = self._book.missing(path, part=part), 404
+        except PageNotFoundError as error:
+            text, status = self._book.missing(str(error), part=part), 404
         return _finished(request, text, "text/html", status)
 
     async def _asset(self, request: web.Request) -> web.Response:
@@ -173,7 +174,8 @@ class DashboardServer:
         if table == "needs":
             given = _parameters(request, frozenset(_NEED_FILTERS))
             asked = replace(query_of({name: given.text(name) for name in _NEED_FILTERS}), size=0)
-            return list((await self._fleet.shard(given.required("shard")).need_list(asked)).rows)
+            found = await self._fleet.shard(given.required("shard")).need_list(asked)
+            return await asyncio.to_thread(list, map(exported_need, found.rows))
         if table == "machines":
             given = _parameters(
                 request, frozenset(["shard", "state", "cluster", "type", "zone", "capacity", "q", "sort"])

@@ -48,6 +48,8 @@ COMPATIBLE: Final = (
 
 OWN: Final = (
     _route("/status", own.status),
+    _route("/shards", own.shards),
+    _route("/needs", own.needs, "shard cluster status reason q page"),
     _route("/machines", own.machines, "shard state cluster type zone capacity q sort page"),
     _route("/machines/{shard}/{id}", own.machine),
     _route("/explain/need", own.explain_need, "shard cluster fingerprint group"),
