@@ -91,7 +91,7 @@ class DashboardServer:
 
     async def _shared(self, route: Route, request: web.Request, given: Parameters) -> Mapping[str, Any]:
         asked = sorted(row for row in request.query.items() if row[0] in route.parameters)
-        key = (route.path, tuple(asked), tuple(sorted(request.match_info.items())))
+        key = (route.handler, tuple(asked), tuple(sorted(request.match_info.items())))
         return await self._fleet.answers.get(key, lambda: route.handler(self._fleet, given))
 
     async def _page(self, request: web.Request) -> web.Response:

@@ -145,13 +145,16 @@ class Pages:
         return clusters.clusters(self._frame, self._fleet.picture, reported)
 
     async def _cluster(self, name: str) -> Html:
-        reader = self._fleet.clusters
-        reported, problem = None, ""
+        reader, picture = self._fleet.clusters, self._fleet.picture
+        reported, problem, known = None, "", picture.may_know(name)
         if reader is not None:
-            reported, problem = await _or_problem(reader.cluster(name))
-        if reported is None and not self._fleet.picture.may_know(name):
-            raise PageNotFoundError(f"No shard has seen a cluster {name}.")
-        return clusters.cluster(self._frame, name, self._fleet.picture, reported, problem)
+            try:
+                reported, known = await reader.cluster(name), True
+            except SourceError as error:
+                problem, known = str(error), known or error.trouble is not SourceProblem.NOT_FOUND
+        if not known:
+            raise PageNotFoundError(f"No shard has seen a cluster {name[:200]}.")
+        return clusters.cluster(self._frame, name, picture, reported, problem)
 
     async def _shards(self, _query: Mapping[str, str]) -> Html:
         p99: Mapping[tuple[str, ...], float] | None = None
