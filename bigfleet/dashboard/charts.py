@@ -2,8 +2,9 @@
 
 Why: charts must work without scripts, with screen readers and in both themes. So the server draws them, classes give the
 colours, and the page contains the numbers of each as a table.
-Must never: set a colour (the style sheet does), or show something by colour alone.
-Rules: `dashboard#look`.
+Must never: set a colour (the style sheet does), show something by colour alone, or let the colour of a name depend on
+which other names are present.
+Rules: `dashboard#look`, `dashboard#wording`.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,14 @@ HEIGHT: Final = 140
 _LEFT, _RIGHT, _BOTTOM, _TOP = 48, 4, 20, 8
 _LEAST_POINTS: Final = 10
 _TABLE_ROWS: Final = 12
+_COLOURS: Final = 6
+_FIXED: Final = {
+    "Speculative": 6, "Creating": 0, "Idle": 4, "Configuring": 3, "Configured": 2, "Draining": 1, "Deleting": 7, "Failed": 5,
+    "on order": 0, "joining": 3, "running": 2, "wanted": 5,
+    "Bootstrap": 2, "Provision": 0, "Reclaim": 1, "Preempt": 5, "Delete": 3,
+    "BareMetal": 0, "Reserved": 3, "OnDemand": 2, "Spot": 1,
+}  # fmt: skip
+"""The colour of states, parts of a need, actions and capacity types; from 6 up, the paler ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +36,11 @@ class ChartLine:
 
     name: str
     values: Sequence[float | None]
+
+
+def _colour(name: str, place: int) -> int:
+    """The number of a colour: the fixed one of a name that has one, else by place."""
+    return _FIXED.get(name, place)
 
 
 def line_chart(
@@ -42,11 +56,11 @@ def line_chart(
     body = [
         *_axes(times, top, unit),
         *(
-            el("polyline", class_=f"line s{place % 6}", points=" ".join(points))
+            el("polyline", class_=f"line s{_colour(line.name, place) % _COLOURS}", points=" ".join(points))
             if len(points) > 1
             else el(
                 "circle",
-                class_=f"part s{place % 6}",
+                class_=f"part s{_colour(line.name, place) % _COLOURS}",
                 r=3,
                 **dict(zip(("cx", "cy"), points[0].split(","), strict=True)),
             )
@@ -57,7 +71,12 @@ def line_chart(
     legend = el(
         "ul",
         (
-            el("li", el("span", class_=f"key s{place % 6}", aria_hidden="true"), " ", line.name)
+            el(
+                "li",
+                el("span", class_=f"key s{_colour(line.name, place) % _COLOURS}", aria_hidden="true"),
+                " ",
+                line.name,
+            )
             for place, line in enumerate(lines)
         ),
         class_="legend",
@@ -76,8 +95,30 @@ class ChartPart:
 
 def bar(title: str, parts: Sequence[ChartPart], unit: str = "") -> Html:
     """Return one bar cut into parts, with a list that names each part and its number."""
+    names = (
+        el(
+            "li",
+            el("span", class_=f"key {_shade(part.name, place)}", aria_hidden="true"),
+            " ",
+            el("a", part.name, href=part.href) if part.href else part.name,
+            " ",
+            el("b", amount(part.value), unit),
+        )
+        for place, part in enumerate(parts)
+        if part.value > 0
+    )
+    legend = el("ul", names, class_="legend")
+    return el("figure", el("figcaption", title), _pieces(parts, aria_hidden="true"), legend, class_="bars")
+
+
+def small_bar(parts: Sequence[ChartPart]) -> Html:
+    """Return a bar for a table cell; its numbers are in the label, and must be in other cells of the row too."""
+    words = ", ".join(f"{amount(part.value)} {part.name}" for part in parts if part.value > 0) or "none"
+    return _pieces(parts, role="img", aria_label=words)
+
+
+def _pieces(parts: Sequence[ChartPart], **attributes: str) -> Html:
     whole = sum(part.value for part in parts)
-    shown = [part for part in parts if part.value > 0]
     at, pieces = 0.0, []
     for place, part in enumerate(parts):
         width = 0.0 if whole == 0 else part.value / whole * WIDTH
@@ -85,7 +126,7 @@ def bar(title: str, parts: Sequence[ChartPart], unit: str = "") -> Html:
             pieces.append(
                 el(
                     "rect",
-                    class_=f"part s{place % 6} p{place // 6}",
+                    class_=f"part {_shade(part.name, place)}",
                     x=f"{at:.1f}",
                     y=0,
                     width=f"{width:.1f}",
@@ -93,22 +134,14 @@ def bar(title: str, parts: Sequence[ChartPart], unit: str = "") -> Html:
                 )
             )
         at += width
-    drawing = el(
-        "svg", pieces, viewBox=f"0 0 {WIDTH} 16", preserveAspectRatio="none", class_="bar", aria_hidden="true"
+    return el(
+        "svg", pieces, viewBox=f"0 0 {WIDTH} 16", preserveAspectRatio="none", class_="bar", **attributes
     )
-    names = (
-        el(
-            "li",
-            el("span", class_=f"key s{place % 6} p{place // 6}", aria_hidden="true"),
-            " ",
-            el("a", part.name, href=part.href) if part.href else part.name,
-            " ",
-            el("b", amount(part.value), unit),
-        )
-        for place, part in enumerate(parts)
-        if part in shown
-    )
-    return el("figure", el("figcaption", title), drawing, el("ul", names, class_="legend"), class_="bars")
+
+
+def _shade(name: str, place: int) -> str:
+    colour = _colour(name, place)
+    return f"s{colour % _COLOURS} p{colour // _COLOURS}"
 
 
 def strip(title: str, cells: Sequence[tuple[str, str]]) -> Html:

@@ -1,7 +1,8 @@
 """Checks the parameters of a request; an error names the wrong parameter and the allowed values.
 
-Must never: accept a parameter that a route does not know; a misspelt filter would show everything.
-Rules: `dashboard#compatible-routes`.
+Must never: accept a parameter that one of our own routes does not know, since a misspelt filter would show everything.
+Compatible routes ignore it, as the original does.
+Rules: `dashboard#parameters`, `dashboard#lenient-parameters`. ADR-0221.
 """
 
 import re
@@ -10,7 +11,8 @@ from typing import Final
 
 from bigfleet.model.errors import BigFleetError
 
-_DURATION: Final = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?")
+_PART: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(ns|us|µs|μs|ms|s|m|h)")
+_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LONGEST: Final = 10_240
 
 
@@ -25,9 +27,18 @@ class ParameterError(BigFleetError):
 class Parameters:
     """The parameters of one request, by name."""
 
-    def __init__(self, query: Mapping[str, str], path: Mapping[str, str], known: frozenset[str]) -> None:
+    def __init__(
+        self,
+        query: Mapping[str, str],
+        path: Mapping[str, str],
+        known: frozenset[str],
+        *,
+        ignores_others: bool = False,
+    ) -> None:
         for name, value in query.items():
             if name not in known:
+                if ignores_others:
+                    continue
                 allowed = ", ".join(sorted(known)) or "no parameter"
                 raise ParameterError(name, name, allowed)
             if len(value) > _LONGEST or "\0" in value:
@@ -69,16 +80,18 @@ class Parameters:
             raise ParameterError(name, value, f"a whole number from {least} to {most}")
         return int(value)
 
-    def duration(self, name: str, default_s: float, *, most: float) -> float:
-        """Return a time such as 30s or 1h30m, in seconds."""
+    def lenient_number(self, name: str, default: int, *, most: int) -> int:
+        """Return a whole number from 1 up, clamped; what is no such number becomes the default."""
         value = self._query.get(name, "")
-        if not value:
+        if not re.fullmatch(r"\+?[0-9]{1,18}", value) or not int(value):
+            return default
+        return min(int(value), most)
+
+    def lenient_duration(self, name: str, default_s: float, *, most: float) -> float:
+        """Return a time such as 30s or 1h30m in seconds, clamped; what is no such time becomes the default."""
+        value = self._query.get(name, "").removeprefix("+")
+        parts = _PART.findall(value)
+        if not parts or "".join(number + unit for number, unit in parts) != value:
             return default_s
-        found = _DURATION.fullmatch(value)
-        seconds = 0
-        if found is not None:
-            hours, minutes, rest = (int(part or 0) for part in found.groups())
-            seconds = hours * 3600 + minutes * 60 + rest
-        if not 0 < seconds <= most:
-            raise ParameterError(name, value, f"a time such as 30s or 1h, at most {round(most)}s")
-        return float(seconds)
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+        return min(seconds, most) if seconds > 0 else default_s

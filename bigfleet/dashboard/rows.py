@@ -35,7 +35,7 @@ TableRow = dict[str, Any]  # a JSON object
 
 
 def need_row(view: read.NeedView) -> TableRow:
-    """Return a need as the original's page reads it.
+    """Return a need as the original's page reads it, and its coverage, which `compatible` leaves out.
 
     An answer may have two thousand of them, so each part of the message is read once, and empty parts are skipped.
     """
@@ -74,6 +74,31 @@ def need_row(view: read.NeedView) -> TableRow:
             "capacityFreed": _map(preemption.capacity_freed.resources),
         },
         "sameCandidates": [_candidate(row) for row in view.same_candidates] if view.same_candidates else [],
+        "coverage": _coverage(view.coverage) if view.HasField("coverage") else None,
+    }
+
+
+def compatible(row: Mapping[str, Any]) -> TableRow:
+    """Return a need with the keys of the original's page alone."""
+    return {name: value for name, value in row.items() if name != "coverage"}
+
+
+def exported_need(row: Mapping[str, Any]) -> TableRow:
+    """Return a need with its coverage as columns; None where a shard does not report it."""
+    parts = row["coverage"] or {}
+    names = ("running", "joining", "onOrder", "wanted", "missing", "heldOff")
+    return {**row, **{name: parts.get(name) for name in names}}
+
+
+def _coverage(row: read.NeedCoverage) -> TableRow:
+    return {
+        "running": row.running,
+        "joining": row.joining,
+        "onOrder": row.on_order,
+        "wanted": row.wanted,
+        "missing": _map(row.missing.resources),
+        "heldOff": row.held_off,
+        "waitingSeconds": row.waiting_seconds,
     }
 
 
@@ -100,10 +125,10 @@ LEAST_NEED_BYTES: Final = 550
 
 
 def fitting(rows: Sequence[Mapping[str, Any]], most_bytes: int) -> JsonText:
-    """Return the JSON of the first rows that fit into so many bytes."""
+    """Return the JSON of the first needs that fit into so many bytes, in the form of the original."""
     left, kept = most_bytes, list[str]()
     for row in rows:
-        text = write(row)
+        text = write(compatible(row))
         left -= (len(text) if text.isascii() else len(text.encode())) + 1
         if left < 0:
             break
@@ -159,6 +184,8 @@ def decision_row(shard_id: str, row: pb.ListDecisionsResponse) -> TableRow:
         "reason": row.reason,
         "graceSeconds": row.grace_seconds,
         "outcome": row.outcome,
+        "decidedCycle": row.decided_cycle or None,
+        "error": row.error,
     }
 
 

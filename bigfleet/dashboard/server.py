@@ -27,6 +27,7 @@ from bigfleet.dashboard.pages.needs import query_of
 from bigfleet.dashboard.pages.pages import PAGES, PageNotFoundError, Pages
 from bigfleet.dashboard.parameters import ParameterError, Parameters
 from bigfleet.dashboard.request_metrics import RequestMetrics
+from bigfleet.dashboard.rows import exported_need
 from bigfleet.dashboard.sources import SourceError
 from bigfleet.dashboard.what_if import WhatIf
 from bigfleet.dashboard.what_if_requests import WhatIfRequests
@@ -75,7 +76,7 @@ class DashboardServer:
 
     def _compatible(self, route: Route) -> Any:  # Any: aiohttp's own kind of handler
         async def answer(request: web.Request) -> web.Response:
-            given = _parameters(request, route.parameters)
+            given = _parameters(request, route.parameters, ignores_others=True)
             answer = await self._shared(route, request, given)
             return await _json(request, compat.stamped(self._fleet, answer))
 
@@ -89,7 +90,8 @@ class DashboardServer:
         return answer
 
     async def _shared(self, route: Route, request: web.Request, given: Parameters) -> Mapping[str, Any]:
-        key = (route.path, tuple(sorted(request.query.items())), tuple(sorted(request.match_info.items())))
+        asked = sorted(row for row in request.query.items() if row[0] in route.parameters)
+        key = (route.handler, tuple(asked), tuple(sorted(request.match_info.items())))
         return await self._fleet.answers.get(key, lambda: route.handler(self._fleet, given))
 
     async def _page(self, request: web.Request) -> web.Response:
@@ -101,8 +103,8 @@ class DashboardServer:
         try:
             text = await self._fleet.answers.get(key, lambda: self._book.page(path, request.query, part=part))
             status = 200
-        except PageNotFoundError:
-            text, status = self._book.missing(path, part=part), 404
+        except PageNotFoundError as error:
+            text, status = self._book.missing(str(error), part=part), 404
         return _finished(request, text, "text/html", status)
 
     async def _asset(self, request: web.Request) -> web.Response:
@@ -172,7 +174,8 @@ class DashboardServer:
         if table == "needs":
             given = _parameters(request, frozenset(_NEED_FILTERS))
             asked = replace(query_of({name: given.text(name) for name in _NEED_FILTERS}), size=0)
-            return list((await self._fleet.shard(given.required("shard")).need_list(asked)).rows)
+            found = await self._fleet.shard(given.required("shard")).need_list(asked)
+            return await asyncio.to_thread(list, map(exported_need, found.rows))
         if table == "machines":
             given = _parameters(
                 request, frozenset(["shard", "state", "cluster", "type", "zone", "capacity", "q", "sort"])
@@ -221,8 +224,8 @@ def _allow(error: web.HTTPException) -> Mapping[str, str]:
     return {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
 
 
-def _parameters(request: web.Request, known: frozenset[str]) -> Parameters:
-    return Parameters(request.query, request.match_info, known)
+def _parameters(request: web.Request, known: frozenset[str], *, ignores_others: bool = False) -> Parameters:
+    return Parameters(request.query, request.match_info, known, ignores_others=ignores_others)
 
 
 async def _json(request: web.Request, answer: Mapping[str, Any]) -> web.Response:

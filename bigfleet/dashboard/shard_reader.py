@@ -16,13 +16,19 @@ from bigfleet.dashboard.core.observed import (
     CoordinatorLinkState,
     MachineCount,
     ObservedCluster,
+    ObservedCoolOff,
+    ObservedCoverage,
+    ObservedProblem,
+    ObservedProvider,
     ObservedShard,
     ObservedShortfall,
     ShardPlace,
 )
 from bigfleet.dashboard.rows import decision_row, machine_row, need_row
-from bigfleet.dashboard.sources import SourceError, failed, here
+from bigfleet.dashboard.sources import SourceError, SourceProblem, failed, here
 from bigfleet.insight.v1 import insight_pb2 as pb
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.resources import Resources
 from bigfleet.transport import shard_reading as calls
 from bigfleet.v1alpha1 import shardread_pb2 as read
 
@@ -62,7 +68,11 @@ class ShardReader:
             if error.code is Code.UNIMPLEMENTED:
                 return await self._plain_status()
             raise failed(self._name, error) from error
-        return _seen(answer, now)
+        try:
+            return _seen(answer, now)
+        except InvalidFieldError as error:
+            text = f"{self._name} sent a status that cannot be read: {error}"
+            raise SourceError(SourceProblem.FAILED, text) from error
 
     async def shortfalls(self) -> tuple[ObservedShortfall, ...]:
         """Return the shard's ledger, worst first."""
@@ -281,8 +291,31 @@ async def look(reader: ShardReader, before: ShardPlace | None, now: float) -> Sh
         answered = before.answered_at if before else None
         kept = (before.seen, before.shortfalls) if before else (None, ())
         why = error.text.removeprefix(f"shard {reader.shard_id} ")  # the reader of this error adds the name
-        return ShardPlace(reader.shard_id, reader.address, now, answered, why, *kept)
-    return ShardPlace(seen.shard_id or reader.shard_id, reader.address, now, now, "", seen, shortfalls)
+        cycle_at = before.cycle_at if before else None
+        return ShardPlace(reader.shard_id, reader.address, now, answered, why, *kept, cycle_at=cycle_at)
+    return ShardPlace(
+        seen.shard_id or reader.shard_id,
+        reader.address,
+        now,
+        now,
+        "",
+        seen,
+        shortfalls,
+        _cycle_at(before, seen, now),
+    )
+
+
+def _cycle_at(before: ShardPlace | None, seen: ObservedShard, now: float) -> float | None:
+    """When the last cycle ended, by this host's clock: when its number was first seen here.
+
+    Only at the first look, when that is not known, the shard's own time counts, unless it is in the future.
+    """
+    if not seen.cycle:
+        return None
+    if before is None or before.seen is None:
+        return min(seen.computed_at, now)
+    same = (before.seen.epoch, before.seen.cycle) == (seen.epoch, seen.cycle)
+    return before.cycle_at if same else now
 
 
 def _seen(answer: pb.GetStatusResponse, now: float) -> ObservedShard:
@@ -332,6 +365,7 @@ def _seen(answer: pb.GetStatusResponse, now: float) -> ObservedShard:
                 row.reported,
                 row.machines,
                 row.price_per_hour,
+                _coverage(row.coverage) if row.HasField("coverage") else None,
             )
             for row in answer.clusters
         ),
@@ -342,4 +376,39 @@ def _seen(answer: pb.GetStatusResponse, now: float) -> ObservedShard:
         shortfalls=answer.shortfalls,
         totals=dict(answer.totals),
         cycle_interval_s=answer.cycle_interval_seconds or 10.0,
+        provider=_provider(answer.provider) if answer.HasField("provider") else None,
+        problems=tuple(ObservedProblem(row.kind, row.text, row.for_seconds) for row in answer.problems),
+        cool_offs=tuple(
+            ObservedCoolOff(
+                row.instance_type,
+                row.zone,
+                row.capacity_type,
+                row.error,
+                row.failures,
+                row.next_attempt_in_seconds,
+                row.machines,
+            )
+            for row in answer.cool_offs
+        ),
+        needs_covered=answer.needs_covered if answer.HasField("coverage") else None,
+        coverage=_coverage(answer.coverage) if answer.HasField("coverage") else None,
+    )
+
+
+def _provider(row: pb.ProviderStatus) -> ObservedProvider:
+    return ObservedProvider(
+        reachable=row.reachable,
+        unreachable_for_s=row.unreachable_for_seconds,
+        last_error=row.last_error,
+        next_probe_in_s=row.next_probe_in_seconds,
+        held_off_actions=row.held_off_actions,
+        listing_age_s=row.last_listing_age_seconds if row.last_listing_age_seconds >= 0 else None,
+        doubted_for_s=row.listing_doubted_for_seconds if row.listing_doubted else None,
+        doubted_missing=row.listing_missing_machines,
+    )
+
+
+def _coverage(row: read.NeedCoverage) -> ObservedCoverage:
+    return ObservedCoverage(
+        row.running, row.joining, row.on_order, row.wanted, Resources.parse(row.missing.resources)
     )

@@ -13,7 +13,7 @@ from bigfleet.obs.catalogue import Label, catalogue, counter, gauge, histogram
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.problems import ProblemKind
 from bigfleet.shard.core.shortfalls import REPORTED, age_class, priority_class
-from bigfleet.shard.core.views import AgedShortfall
+from bigfleet.shard.core.views import AgedShortfall, HoldOff
 
 _STATES = tuple(state.label for state in MachineState if state is not MachineState.UNSPECIFIED)
 # The original prints an unspecified type with its number, and dashboards know it by that text.
@@ -270,8 +270,25 @@ SHARD_METRICS = catalogue(
             "Full listings in a row whose removals are held because they lack too many machines.",
         ),
         gauge(
+            "bigfleet_shard_provider_reachable",
+            "1 while the provider answers; 0 after three calls in a row failed on the way, until one is answered.",
+        ),
+        gauge(
+            "bigfleet_shard_provider_unreachable_seconds",
+            "For how long the provider has been unreachable; 0 while it is reachable.",
+        ),
+        gauge(
+            "bigfleet_shard_actions_held_off",
+            "Actions of the last cycle that the shard decided and does not start, by reason.",
+            labels=(Label("reason", tuple(reason.value for reason in HoldOff)),),
+        ),
+        gauge(
+            "bigfleet_shard_offering_cool_offs",
+            "Offerings that are out of stock and not ordered for now.",
+        ),
+        gauge(
             "bigfleet_shard_listing_doubted",
-            "Whether the last full listing lacks so many machines that the shard does not believe it yet: 1 or 0.",
+            "1 while full listings of the provider lack so many machines that the shard does not believe them yet.",
         ),
         gauge(
             "bigfleet_shard_problems",

@@ -67,7 +67,21 @@ CASES: dict[str, Case] = {
     ),
     "CycleSlow": slow(f"{S}cycle_duration_seconds", "1", "2.5", 20),
     "CycleOverrun": slow(f"{S}cycle_duration_seconds", "5", "10", 20),
-    "ProviderUnreachable": stuck(("0", "0+60"), f"{S}last_reconcile_success_timestamp_seconds", 6),
+    "ProviderUnreachable": level(f"{S}provider_reachable", "0", "1", 3),
+    "ListingStale": stuck(("0", "0+60"), f"{S}last_reconcile_success_timestamp_seconds", 6),
+    "ListingDoubted": Case(
+        6, {f'{S}listing_doubted{{pod="a"}}': "0x3 1x2 0x85"}, {f'{S}listing_doubted{{pod="a"}}': f"0x{LONG}"}
+    ),
+    "OfferingOutOfStock": Case(
+        17,
+        {f'{S}offering_cool_offs{{pod="a"}}': f"2x{LONG}"},
+        {f'{S}offering_cool_offs{{pod="a"}}': "1x9 0x2 1x9 0x70"},
+    ),
+    "ActionsHeldOff": Case(
+        12,
+        {f'{S}actions_held_off{{pod="a",reason="machine-back-off"}}': f"3x{LONG}"},
+        {f'{S}actions_held_off{{pod="a",reason="provider-unreachable"}}': f"9x{LONG}"},
+    ),
     "Shortfall": level(f"{S}shortfalls", "1", "0", 7),
     "ShortfallAged": Case(
         7,
@@ -130,6 +144,11 @@ CASES: dict[str, Case] = {
     "CoordinatorTwoLeaders": Case(
         3, {f'{C}serving{{pod="a"}}': f"1x{LONG}", f'{C}serving{{pod="b"}}': f"1x{LONG}"}, {f'{C}serving{{pod="a"}}': f"0x{LONG}", f'{C}serving{{pod="b"}}': f"1x{LONG}"}
     ),
+    "ProviderConflict": Case(
+        3,
+        {f'{C}provider_conflict{{pod="{pod}",provider="p:9000"}}': f"2x{LONG}" for pod in ("c-0", "c-1")},
+        {f'{C}provider_conflict{{pod="c-0",provider="p:9000"}}': f"0x{LONG}"},
+    ),
     "CoordinatorReplicaDown": level("up", "0", "1", 7, 'component="coordinator",pod="a"'),
     "CoordinatorTickStalled": level(f"{C}tick_age_seconds", "6", "5", 3),
     "CoordinatorSolo": Case(
@@ -188,6 +207,7 @@ def _fleet(**changed: str) -> Series:
         f'{S}shortfalls_by_priority{{pod="s-0",priority_class="critical"}}': "0x30",
         f'{S}active_sessions{{pod="s-0"}}': "4x30",
         f'{S}self_paused{{pod="s-0"}}': "0x30",
+        f'{S}provider_reachable{{pod="s-0"}}': "1x30",
         f'{S}session_identity_rejected_total{{pod="s-0"}}': "0x30",
         f'{O}session_up{{pod="o"}}': "1x30",
     }
@@ -198,6 +218,7 @@ def _fleet(**changed: str) -> Series:
 
 QUIET_DAYS: dict[str, Series] = {
     "a healthy half hour": _fleet(),
+    "a provider that is restarted": _fleet(**{f'{S}provider_reachable{{pod="s-0"}}': "1x10 0 1x19"}),
     "a failover": _fleet(
         **{
             f'{C}serving{{pod="c-0"}}': "1x10 0x20",

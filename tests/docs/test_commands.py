@@ -51,6 +51,7 @@ PLAYED = {
     "runbooks/provider-outage.md": "tests/integration/runbooks/test_shard_pages.py",
     "runbooks/quarantined-roll-up.md": "tests/integration/runbooks/test_shard_pages.py",
     "runbooks/restore.md": "tests/integration/coordinator/test_runbook.py",
+    "runbooks/stock-out.md": "tests/integration/runbooks/test_shard_pages.py",
     "runbooks/stuck-drain.md": "tests/integration/runbooks/test_shard_pages.py",
     "upgrade.md": "tests/integration/docs/test_played_pages.py",
     "what-if.md": "tests/docs/test_console_pages.py",

@@ -27,6 +27,8 @@ _POD: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}")
 _P99: Final = 0.99
 _MAX_RANGE_S: Final = 86_400.0
 _MAX_STEP_S: Final = 3_600.0
+_MAX_POINTS: Final = 1_440
+"""A step that would give more points is lengthened: an answer stays small, and the event loop free."""
 _ALIVE_S: Final = 120.0
 _NEEDS_BYTES: Final = 1_000_000 - 1_000
 """For the rows; the rest of the answer is small."""
@@ -68,8 +70,7 @@ async def overview(fleet: FleetSources, _given: Parameters) -> Answer:
 
 async def actions(fleet: FleetSources, given: Parameters) -> Answer:
     """Actions per second by kind over time."""
-    duration_s = given.duration("duration", 3600.0, most=_MAX_RANGE_S)
-    step_s = given.duration("step", 30.0, most=_MAX_STEP_S)
+    duration_s, step_s = _range(given)
     trend = await fleet.metric_reader().rate_trend(names.ACTIONS, ("kind",), duration_s, step_s)
     return {
         "timestamps": [round(time) for time in trend.times],
@@ -121,10 +122,11 @@ async def shard(fleet: FleetSources, given: Parameters) -> Answer:
 
 
 async def shard_trends(fleet: FleetSources, given: Parameters) -> Answer:
-    """One shard over the last hour."""
+    """One shard over time."""
     pod, reader = await _known_pod(fleet, given)
-    cycle = await reader.quantile_trend(names.CYCLE, (), _P99, 3600.0, 30.0, pod=pod)
-    rates = await reader.rate_trend(names.ACTIONS, ("kind",), 3600.0, 30.0, pod=pod)
+    duration_s, step_s = _range(given)
+    cycle = await reader.quantile_trend(names.CYCLE, (), _P99, duration_s, step_s, pod=pod)
+    rates = await reader.rate_trend(names.ACTIONS, ("kind",), duration_s, step_s, pod=pod)
     return {
         "pod": pod,
         "timestamps": [round(time) for time in cycle.times],
@@ -199,8 +201,8 @@ async def shard_reports(fleet: FleetSources, given: Parameters) -> Answer:
 async def needs(fleet: FleetSources, given: Parameters) -> Answer:
     """The needs of one shard in its last cycle: at most the given limit, and at most a megabyte (ADR-0160)."""
     shard_id = given.required("shard")
-    limit = given.number("limit", 2000, least=1, most=100_000)
-    query = NeedListQuery(cluster=given.text("cluster"), size=min(limit, _NEEDS_AT_MOST))
+    limit = given.lenient_number("limit", 2000, most=_NEEDS_AT_MOST)
+    query = NeedListQuery(cluster=given.text("cluster"), size=limit)
     answer = await fleet.shard(shard_id).need_list(query)
     return {
         "shardId": shard_id,
@@ -259,6 +261,13 @@ async def _known_pod(fleet: FleetSources, given: Parameters) -> tuple[str, Metri
     ):
         raise SourceError(SourceProblem.NOT_FOUND, f"no shard exports metrics as {pod}")
     return pod, reader
+
+
+def _range(given: Parameters) -> tuple[float, float]:
+    """How far back a trend goes, and its step, both in seconds."""
+    duration_s = given.lenient_duration("duration", 3600.0, most=_MAX_RANGE_S)
+    step_s = given.lenient_duration("step", 30.0, most=_MAX_STEP_S)
+    return duration_s, max(step_s, 1.0, duration_s / _MAX_POINTS)
 
 
 def _only(values: Mapping[tuple[str, ...], float]) -> float:

@@ -1,4 +1,4 @@
-"""Our own routes: status, machines, explanations, decisions, events, exports.
+"""Our own routes: status, shards, needs, machines, explanations, decisions, events, exports.
 
 Must never: return 0 for an unknown value (it returns null), or answer with more than a page of machines.
 Rules: `dashboard#own-routes`, `dashboard#explain`, `dashboard#budgets`.
@@ -8,7 +8,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from bigfleet.dashboard.api.shard_rows import coverage_row, shard_row
 from bigfleet.dashboard.core.approximate import approximate, find
+from bigfleet.dashboard.core.need_list import NeedListQuery
 from bigfleet.dashboard.core.summary import STATES, summarise
 from bigfleet.dashboard.fleet_sources import FleetSources
 from bigfleet.dashboard.parameters import ParameterError, Parameters
@@ -33,6 +35,7 @@ SORTS: Final = {
     "priority": pb.ListMachinesRequest.ORDER_PRIORITY,
 }
 _DIRECTIONS: Final = {sign + name: None for name in SORTS for sign in ("", "-")}
+NEED_STATUSES: Final = {"": None, "short": None, "satisfied": None, "parked": None}
 _KINDS: Final = ("Bootstrap", "Provision", "Reclaim", "Preempt", "Delete")
 
 
@@ -41,6 +44,7 @@ async def status(fleet: FleetSources, _given: Parameters) -> Answer:
     summary = summarise(fleet.picture)
     return {
         "state": summary.health.word,
+        "verdict": summary.verdict,
         "reasons": [
             {
                 "kind": reason.kind,
@@ -63,6 +67,7 @@ async def status(fleet: FleetSources, _given: Parameters) -> Answer:
         "pinnedMachinesAtRisk": summary.pinned_at_risk,
         "needs": summary.needs,
         "needsShort": summary.needs_short,
+        "coverage": coverage_row(summary.coverage),
         "shortfallsByClass": summary.short_by_class,
         "oldestShortfalls": [
             {
@@ -80,6 +85,35 @@ async def status(fleet: FleetSources, _given: Parameters) -> Answer:
         "actionsInFlight": summary.in_flight,
         "secondsSinceLastCycle": summary.last_cycle_age_s,
         "actionsWithheld": summary.withheld,
+    }
+
+
+async def shards(fleet: FleetSources, _given: Parameters) -> Answer:
+    """What each shard reports of itself: provider, problems, cool-offs, clusters with their coverage."""
+    return {"shards": [shard_row(place, fleet.picture.at) for place in fleet.picture.shards]}
+
+
+async def needs(fleet: FleetSources, given: Parameters) -> Answer:
+    """One page of needs of one shard, each with its coverage."""
+    shard_id = given.required("shard")
+    number = given.number("page", 1, least=1, most=10**8)
+    query = NeedListQuery(
+        cluster=given.text("cluster"),
+        status=given.choice("status", NEED_STATUSES),
+        reason=given.text("reason"),
+        text=given.text("q"),
+        first=(number - 1) * PAGE,
+        size=PAGE,
+    )
+    answer = await fleet.shard(shard_id).need_list(query)
+    return {
+        "shardId": shard_id,
+        "cycle": answer.cycle,
+        "needs": answer.needs,
+        "total": answer.total,
+        "short": answer.short,
+        "rows": list(answer.rows),
+        "nextPage": number + 1 if number * PAGE < answer.total else None,
     }
 
 

@@ -35,7 +35,7 @@ COMPATIBLE: Final = (
     _route("/fleet/actions", compat.actions, "duration step"),
     _route("/shards", compat.shards),
     _route("/shards/{pod}", compat.shard),
-    _route("/shards/{pod}/trends", compat.shard_trends),
+    _route("/shards/{pod}/trends", compat.shard_trends, "duration step"),
     _route("/clusters", compat.clusters),
     _route("/clusters/{id}", compat.cluster),
     _route("/available-capacity", compat.available_capacity),
@@ -48,6 +48,8 @@ COMPATIBLE: Final = (
 
 OWN: Final = (
     _route("/status", own.status),
+    _route("/shards", own.shards),
+    _route("/needs", own.needs, "shard cluster status reason q page"),
     _route("/machines", own.machines, "shard state cluster type zone capacity q sort page"),
     _route("/machines/{shard}/{id}", own.machine),
     _route("/explain/need", own.explain_need, "shard cluster fingerprint group"),

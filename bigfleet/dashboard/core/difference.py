@@ -41,11 +41,11 @@ def _groups(machines: Sequence[TableRow]) -> list[dict[str, Any]]:
     """Groups of similar machines with the same change, largest first."""
     found: dict[tuple[Any, ...], list[str]] = {}
     for row in machines:
-        key = (
-            *(row[name] for name in ("instance_type", "zone", "capacity_type", "price_per_hour")),
-            _treated(row["before"]),
-            _treated(row["after"]),
-        )
+        before, after = _treated(row["before"]), _treated(row["after"])
+        if before == after:  # it serves another need of the same cluster
+            before, after = before + _need_numbers(row["before"]), after + _need_numbers(row["after"])
+        shape = (row[name] for name in ("instance_type", "zone", "capacity_type", "price_per_hour"))
+        key = (*shape, before, after)
         found.setdefault(key, []).append(row["machine"])
     names = ("instance_type", "zone", "capacity_type", "price_per_hour", "before", "after")
     rows = [
@@ -62,3 +62,8 @@ def _treated(side: TableRow | None) -> str:
     if side["action"]:
         return f"{side['action']}{whose}"
     return f"{side['state']}{whose}" if whose else f"{side['state']}, free"
+
+
+def _need_numbers(side: TableRow | None) -> str:
+    needs = side["needs"] if side is not None else []
+    return f", need {', '.join(map(str, needs))}" if needs else ", no need"

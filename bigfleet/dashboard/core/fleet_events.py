@@ -2,7 +2,7 @@
 
 Why: the dashboard receives no events from the fleet. It polls states and compares them.
 Must never: report the first picture as a change, or keep more than its bound.
-Rules: `dashboard#metrics-contract`, `dashboard#sources`.
+Rules: `dashboard#events`, `dashboard#sources`.
 """
 
 from collections import deque
@@ -88,8 +88,9 @@ def _shard(before: ShardPlace, after: ShardPlace) -> Iterator[tuple[str, str, st
     if before.seen is None or after.seen is None:
         return
     if after.seen.epoch > before.seen.epoch:
-        yield "restart", f"shard {name} was started anew (epoch {after.seen.epoch})", path
+        yield "restart", f"shard {name} was restarted (epoch {after.seen.epoch})", path
     yield from _switches(before.seen, after.seen, name, path)
+    yield from _provider(before.seen, after.seen, name, path)
     yield from _clusters(before.seen, after.seen, name)
     yield from _machines(before.seen, after.seen, name)
 
@@ -105,6 +106,27 @@ def _switches(
     for kind, was, is_now, words in switches:
         if was != is_now:
             yield kind, f"shard {name}: {words} {'on' if is_now else 'off'}", path
+
+
+def _provider(
+    before: ObservedShard, after: ObservedShard, name: str, path: str
+) -> Iterator[tuple[str, str, str]]:
+    if before.provider is not None and after.provider is not None:
+        if before.provider.reachable and not after.provider.reachable:
+            why = f": {after.provider.last_error}" if after.provider.last_error else ""
+            yield "provider_lost", f"the provider of {name} became unreachable{why}", path
+        if after.provider.reachable and not before.provider.reachable:
+            yield "provider_back", f"the provider of {name} answers again", path
+        if before.provider.doubted_for_s is None and after.provider.doubted_for_s is not None:
+            lacking = plural(after.provider.doubted_missing, "machine")
+            yield "listing_doubted", f"the provider of {name} lists {lacking} less; that is doubted", path
+    old = {row.offering for row in before.cool_offs}
+    new = {row.offering for row in after.cool_offs}
+    where = f"machines?shard={name}"
+    for offering in sorted(new - old):
+        yield "stock_out", f"{offering} is out of stock at {name}", where
+    for offering in sorted(old - new):
+        yield "restocked", f"{offering} is ordered again at {name}", where
 
 
 def _clusters(before: ObservedShard, after: ObservedShard, name: str) -> Iterator[tuple[str, str, str]]:
@@ -138,8 +160,8 @@ def _machines(before: ObservedShard, after: ObservedShard, name: str) -> Iterato
     if before.shortfalls == 0 < after.shortfalls:
         yield (
             "short",
-            f"shard {name} cannot serve {plural(after.shortfalls, 'profile')}",
+            f"{plural(max(after.uncovered, 1), 'need')} of {name} short",
             f"needs?shard={name}&status=short",
         )
     if before.shortfalls > 0 == after.shortfalls:
-        yield "covered", f"shard {name} serves all demand again", f"needs?shard={name}"
+        yield "covered", f"no need of {name} is short any more", f"needs?shard={name}"

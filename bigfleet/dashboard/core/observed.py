@@ -6,8 +6,10 @@ Must never: hold a message of the wire, or a number for an unknown value (None i
 Rules: `dashboard#first-screen`, `dashboard#sources`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+
+from bigfleet.model.resources import ZERO, Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,80 @@ class MachineCount:
 
 
 @dataclass(frozen=True, slots=True)
+class ObservedCoverage:
+    """Machines of one or more needs, by how far they are (`dashboard#need-parts`)."""
+
+    running: int = 0
+    joining: int = 0
+    on_order: int = 0
+    wanted: int = 0
+    missing: Resources = ZERO
+    """What running, joining and on order leave of the demand."""
+
+    def __add__(self, other: "ObservedCoverage") -> "ObservedCoverage":
+        return ObservedCoverage(
+            self.running + other.running,
+            self.joining + other.joining,
+            self.on_order + other.on_order,
+            self.wanted + other.wanted,
+            self.missing + other.missing,
+        )
+
+
+def added_up(parts: Iterable[ObservedCoverage | None]) -> ObservedCoverage | None:
+    """Return the sum of coverages; None when one is unknown, or there is none."""
+    total: ObservedCoverage | None = None
+    for part in parts:
+        if part is None:
+            return None
+        total = part if total is None else total + part
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedProvider:
+    """A shard's provider, as the shard sees it; durations are the shard's own."""
+
+    reachable: bool
+    unreachable_for_s: float = 0.0
+    last_error: str = ""
+    next_probe_in_s: float = 0.0
+    held_off_actions: int = 0
+    listing_age_s: float | None = None
+    """None when the provider was never listed."""
+    doubted_for_s: float | None = None
+    """None when the last listing is believed."""
+    doubted_missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedProblem:
+    """Something that a shard says is wrong."""
+
+    kind: str
+    text: str
+    for_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCoolOff:
+    """An offering that is out of stock."""
+
+    instance_type: str
+    zone: str
+    capacity_type: str
+    error: str
+    failures: int
+    next_attempt_in_s: float
+    machines: int
+
+    @property
+    def offering(self) -> str:
+        """Its name in a sentence."""
+        return f"{self.instance_type} {self.capacity_type} in {self.zone}"
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedCluster:
     """A cluster as one shard sees it."""
 
@@ -34,6 +110,7 @@ class ObservedCluster:
     reported: bool
     machines: int
     price_per_hour: float | None = None
+    coverage: ObservedCoverage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +156,18 @@ class ObservedShard:
     """How far the shard's clock is ahead of this host's; negative when it is behind."""
     insight: bool = True
     """False for a shard of the original, which reports nothing but its needs."""
+    provider: ObservedProvider | None = None
+    """None for a shard that does not report it."""
+    problems: tuple[ObservedProblem, ...] = ()
+    cool_offs: tuple[ObservedCoolOff, ...] = ()
+    needs_covered: int | None = None
+    """Needs that machines cover which run, join or are on order; None for a shard that does not count them."""
+    coverage: ObservedCoverage | None = None
+
+    @property
+    def uncovered(self) -> int:
+        """Needs that are not covered; for a shard that does not count them, those that its decision left short."""
+        return self.needs_short if self.needs_covered is None else self.needs - self.needs_covered
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +199,8 @@ class ShardPlace:
     seen: ObservedShard | None
     """The last answer, however old."""
     shortfalls: tuple[ObservedShortfall, ...] = ()
+    cycle_at: float | None = None
+    """When its last cycle ended, by this host's clock: a shard's clock may differ. None before the first cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,3 +290,12 @@ class FleetPicture:
     def shard(self, shard_id: str) -> ShardPlace | None:
         """Return the shard with a name."""
         return next((place for place in self.shards if place.shard_id == shard_id), None)
+
+    def may_know(self, cluster: str) -> bool:
+        """Whether a shard has seen a cluster, or one that has not answered might have."""
+        return not self.shards or any(
+            place.seen is None
+            or not place.seen.insight
+            or any(row.cluster == cluster for row in place.seen.clusters)
+            for place in self.shards
+        )

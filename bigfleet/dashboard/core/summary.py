@@ -9,8 +9,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from bigfleet.dashboard.core.health import FleetHealth, HealthReason, fleet_health, reasons
-from bigfleet.dashboard.core.observed import FleetPicture, MachineCount, ObservedShortfall
+from bigfleet.dashboard.core.health import FleetHealth, HealthReason, fleet_health, reasons, verdict
+from bigfleet.dashboard.core.observed import (
+    FleetPicture,
+    MachineCount,
+    ObservedCoverage,
+    ObservedShortfall,
+    added_up,
+)
 
 CLASSES: Final = ("critical", "service", "batch", "other")
 HOSTED: Final = ("Idle", "Configuring", "Configured", "Draining", "Deleting")
@@ -32,6 +38,7 @@ class OverviewSummary:
     """Everything on the overview page; None for unknown values."""
 
     health: FleetHealth
+    verdict: str
     reasons: tuple[HealthReason, ...]
     shards: int
     silent_shards: int
@@ -45,6 +52,8 @@ class OverviewSummary:
     pinned_at_risk: int | None
     needs: int | None
     needs_short: int | None
+    """Needs that are not covered."""
+    coverage: ObservedCoverage | None
     short_by_class: dict[str, int] | None
     oldest: tuple[ObservedShortfall, ...]
     queue_depth: int | None
@@ -77,9 +86,10 @@ def summarise(picture: FleetPicture) -> OverviewSummary:
     rows = [row for one in detailed for row in one.machines]
     shortfalls = [row for place in picture.shards for row in place.shortfalls]
     known = bool(detailed)
-    cycles = [picture.at - one.computed_at for one in seen if one.cycle]
+    cycles = [picture.at - place.cycle_at for place in picture.shards if place.cycle_at is not None]
     return OverviewSummary(
         health=fleet_health(found),
+        verdict=verdict(found, picture),
         reasons=found,
         shards=len(picture.shards),
         silent_shards=sum(bool(place.error) or place.seen is None for place in picture.shards),
@@ -91,7 +101,8 @@ def summarise(picture: FleetPicture) -> OverviewSummary:
         exposure_per_hour=sum(row.exposure_per_hour for row in _hosted(rows)) if known else None,
         pinned_at_risk=sum(row.pinned_at_risk for row in _hosted(rows)) if known else None,
         needs=sum(one.needs for one in seen) if seen else None,
-        needs_short=sum(one.needs_short for one in seen) if seen else None,
+        needs_short=sum(one.uncovered for one in seen) if seen else None,
+        coverage=added_up(one.coverage for one in seen),
         short_by_class=_by_class(shortfalls) if known else None,
         oldest=tuple(
             sorted(shortfalls, key=lambda row: (-row.age_cycles, -row.priority, row.fingerprint))[:_OLDEST]

@@ -7,6 +7,8 @@ Rules: `dashboard#first-screen`, `dashboard#look`.
 from typing import Final
 
 UNKNOWN: Final = "unknown"
+_SKEW_S: Final = 5.0
+"""By so much the clocks of two hosts may differ before an age is not shown."""
 _AGES: Final = ((86_400 * 2, 86_400, "d"), (7_200, 3_600, "h"), (120, 60, "min"), (0, 1, "s"))
 
 
@@ -42,6 +44,13 @@ def age(seconds: float | None) -> str:
     seconds = max(seconds, 0.0)
     unit, name = next((unit, name) for least, unit, name in _AGES if seconds >= least)
     return f"{int(seconds // unit):,} {name}"
+
+
+def ago(seconds: float | None) -> str:
+    """Return how long ago something was; a time that another host's clock has put into the future is unknown."""
+    if seconds is None:
+        return UNKNOWN
+    return f"{UNKNOWN}: clocks differ" if seconds < -_SKEW_S else f"{age(seconds)} ago"
 
 
 def duration(seconds: float | None) -> str:

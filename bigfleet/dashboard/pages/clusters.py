@@ -1,16 +1,24 @@
 """Clusters: all of them in a table, and one of them over all shards.
 
-Rules: `dashboard#page-contents`.
+Rules: `dashboard#page-clusters`, `dashboard#need-parts`.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from bigfleet.dashboard.core.observed import FleetPicture, ObservedCluster
-from bigfleet.dashboard.core.wording import age, count, plural
+from bigfleet.dashboard.core.wording import ago, count, plural
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
+from bigfleet.dashboard.pages.supply import COVERAGE_COLUMNS, coverage_bar, coverage_cells
 from bigfleet.dashboard.pages.tables import TableColumn, TableRow, identity, pairs, table
+
+_IN_CLUSTER: Final = (
+    TableColumn("requests", True),
+    TableColumn("pending", True),
+    TableColumn("nodes coming", True),
+)
+_REPORTED: Final = ("capacityRequests", "capacityRequestsPending", "upcomingNodes")
 
 
 def clusters(frame: Frame, picture: FleetPicture, reported: Mapping[str, Mapping[str, Any]] | None) -> Html:
@@ -28,9 +36,8 @@ def clusters(frame: Frame, picture: FleetPicture, reported: Mapping[str, Mapping
         TableColumn("roll-up"),
         TableColumn("rows", True),
         TableColumn("machines", True),
-        TableColumn("requests", True),
-        TableColumn("pending", True),
-        TableColumn("nodes coming", True),
+        *COVERAGE_COLUMNS,
+        *(_IN_CLUSTER if reported is not None else ()),
     )
     hint = (
         None
@@ -49,7 +56,7 @@ def _cluster_row(
     reported: Mapping[str, Mapping[str, Any]] | None,
 ) -> TableRow:
     row = (reported or {}).get(cluster.cluster, {})
-    numbers = [row.get(name) for name in ("capacityRequests", "capacityRequestsPending", "upcomingNodes")]
+    numbers = [row.get(name) for name in _REPORTED] if reported is not None else []
     return TableRow(
         (
             el("a", cluster.cluster, href=frame.to(f"clusters/{cluster.cluster}")),
@@ -58,6 +65,7 @@ def _cluster_row(
             _rollup(cluster, now),
             count(cluster.rows),
             count(cluster.machines),
+            *coverage_cells(cluster.coverage),
             *(row.get("error") or count(number) for number in numbers),
         ),
         key=cluster.cluster,
@@ -74,7 +82,7 @@ def session(cluster: ObservedCluster) -> Html:
 def _rollup(cluster: ObservedCluster, now: float) -> Html | str:
     if cluster.held_rollups:
         return el("span", f"▲ {plural(cluster.held_rollups, 'roll-up')} held back", class_="warn")
-    return f"{age(now - cluster.rollup_accepted)} ago" if cluster.rollup_accepted else "none yet"
+    return ago(now - cluster.rollup_accepted) if cluster.rollup_accepted else "none yet"
 
 
 def cluster(
@@ -97,6 +105,7 @@ def cluster(
                 ("rows", count(row.rows)),
                 ("machines", count(row.machines)),
             ),
+            coverage_bar(row.coverage),
             el(
                 "p",
                 el("a", "its needs", href=frame.to("needs", shard=shard, cluster=name)),

@@ -9,10 +9,11 @@ from typing import Any
 from bigfleet.dashboard.charts import ChartPart, bar
 from bigfleet.dashboard.core.health import STALE_S
 from bigfleet.dashboard.core.observed import CoordinatorPlace, FleetPicture, ObservedReport
-from bigfleet.dashboard.core.wording import age, amount, count, plural
+from bigfleet.dashboard.core.wording import age, ago, amount, count, plural
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
 from bigfleet.dashboard.pages.overview import deficit_text
+from bigfleet.dashboard.pages.supply import cool_off_table
 from bigfleet.dashboard.pages.tables import TableColumn, TableRow, identity, table
 from bigfleet.model.times import rfc3339_of_s
 
@@ -27,12 +28,17 @@ def capacity(frame: Frame, picture: FleetPicture, hints: Sequence[Mapping[str, A
     else:
         body = el("div", (_report(frame, report, picture.at) for report in place.seen.reports), class_="grid")
     offered = el("div", (_hints(row) for row in hints), class_="grid") if hints else None
-    return main_part(frame, "Capacity", live("capacity", body, offered), every=15)
+    stock_outs = [
+        card(f"Out of stock at {one.shard_id}", cool_off_table(one.seen))
+        for one in picture.shards
+        if one.seen is not None and one.seen.cool_offs
+    ]
+    return main_part(frame, "Capacity", live("capacity", stock_outs, body, offered), every=15)
 
 
 def _report(frame: Frame, report: ObservedReport, now: float) -> Html:
     late = now - report.received_at
-    fresh = f"{age(late)} ago" if late <= STALE_S else el("span", f"▲ stale, {age(late)} ago", class_="warn")
+    fresh = ago(late) if late <= STALE_S else el("span", f"▲ stale, {age(late)} ago", class_="warn")
     shortfalls = [
         TableRow(
             (
@@ -162,13 +168,11 @@ def _registry(frame: Frame, place: CoordinatorPlace, now: float) -> Html:
                 el("code", row.address),
                 el(
                     "time",
-                    f"{age(now - row.registered_at)} ago",
+                    ago(now - row.registered_at),
                     datetime=rfc3339_of_s(row.registered_at),
                     title=rfc3339_of_s(row.registered_at),
                 ),
-                f"{age(now - row.last_heartbeat)} ago"
-                if row.last_heartbeat
-                else "not since this leader took over",
+                ago(now - row.last_heartbeat) if row.last_heartbeat else "not since this leader took over",
             ),
             key=row.shard_id,
         )

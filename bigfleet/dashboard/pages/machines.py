@@ -6,11 +6,13 @@ Rules: `dashboard#page-contents`, `dashboard#budgets`.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from bigfleet.dashboard.core.observed import ObservedShard
 from bigfleet.dashboard.core.summary import STATES
 from bigfleet.dashboard.core.wording import count, money
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, empty, live, main_part
 from bigfleet.dashboard.pages.overview import deficit_text
+from bigfleet.dashboard.pages.supply import cool_off_table
 from bigfleet.dashboard.pages.tables import (
     SortOrder,
     TableColumn,
@@ -42,9 +44,11 @@ def machines(
     shards: Sequence[str],
     answer: Mapping[str, Any] | None,
     chosen: Mapping[str, str],
+    *,
     problem: str = "",
+    seen: ObservedShard | None = None,
 ) -> Html:
-    """Return the main part of the machines page."""
+    """Return the main part of the machines page; `seen` is the last status of the shard."""
     form = filters(
         frame,
         "machines",
@@ -57,13 +61,13 @@ def machines(
             search("cluster", "Cluster", chosen["cluster"]),
             search("type", "Instance type", chosen["type"]),
             search("zone", "Zone", chosen["zone"]),
-            search("q", "Id holds", chosen["q"]),
+            search("q", "Id contains", chosen["q"]),
         ],
         hidden={"sort": chosen["sort"]},
     )
-    return main_part(
-        frame, "Machines", form, live("machines", _body(frame, answer, chosen, problem)), every=EVERY_S
-    )
+    stock_outs = None if seen is None else cool_off_table(seen)
+    body = live("machines", stock_outs, _body(frame, answer, chosen, problem))
+    return main_part(frame, "Machines", form, body, every=EVERY_S)
 
 
 def _body(frame: Frame, answer: Mapping[str, Any] | None, chosen: Mapping[str, str], problem: str) -> Html:

@@ -1,6 +1,7 @@
 """The needs page: needs of a shard's last cycle, by precedence and grouped by profile, with a line where supply ended.
 
-Rules: `dashboard#page-contents`: filters in the address, grouped by profile, cut line, drawer with the explanation. ADR-0163.
+Rules: `dashboard#page-contents`: filters in the address, grouped by profile, cut line, drawer with the explanation; `dashboard#need-parts`.
+ADR-0163.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, empty, live, main_part
 from bigfleet.dashboard.pages.overview import deficit_text, reason_text
 from bigfleet.dashboard.pages.profiles import profile_text
+from bigfleet.dashboard.pages.supply import COVERAGE_COLUMNS, held_off_text, wanted
 from bigfleet.dashboard.pages.tables import (
     RowGroup,
     RowNote,
@@ -40,8 +42,7 @@ _COLUMNS: Final = (
     TableColumn("asks for"),
     TableColumn("gang"),
     TableColumn("status"),
-    TableColumn("machines", numeric=True),
-    TableColumn("missing"),
+    *COVERAGE_COLUMNS[1:],
     TableColumn("short for", numeric=True),
 )
 
@@ -144,8 +145,8 @@ def _line(answer: NeedList, group: NeedListGroup | None, place: int) -> RowNote 
     if place == answer.before_first_short and answer.short:
         below = answer.total - place
         words = (
-            f"▼ Supply ended here: {_all(place)} above covered; "
-            f"{count(answer.short)} of {count(below)} below short."
+            f"▼ First short need: {_all(place)} above {'is' if place == 1 else 'are'} covered, "
+            f"{count(answer.short)} of {count(below)} from here on short."
         )
         return RowNote(el("span", words), class_="cut")
     if group is not None and group.first < place == group.before_first_short and group.short:
@@ -227,23 +228,46 @@ def explain_address(frame: Frame, shard: str, row: Mapping[str, Any]) -> str:
 
 def _row(frame: Frame, shard: str, row: Mapping[str, Any]) -> TableRow:
     where = explain_address(frame, shard, row)
-    status = "satisfied" if row["satisfied"] else reason_text(row["unmetReason"])
-    if row["acquisitionParked"]:
-        status += ", parked"
-    mark, tone = ("● ", "good") if row["satisfied"] else ("■ ", "bad")
-    machines = row["claimedMachineCount"]
     return TableRow(
         (
             el("a", row["clusterId"], href=where, data_drawer=True),
             deficit_text(row["aggregateResources"]),
             identity(row["group"]) if row["group"] else "—",
-            el("span", f"{mark}{status}", class_=tone),
-            count(machines),
-            deficit_text(row["residualDeficit"]) if not row["satisfied"] else "—",
+            _status(row),
+            *_machines(row),
             plural(row["ageCyclesUnmet"], "cycle") if row["ageCyclesUnmet"] else "—",
         ),
         key=f"{row['clusterId']}|{row['profileFingerprint']}|{row['group']}",
         open=where,
+    )
+
+
+def _status(row: Mapping[str, Any]) -> Html:
+    """The state of a need in words: covered by machines, on the way, or short and why."""
+    parts = row["coverage"]
+    words, mark, tone = "covered", "●", "good"
+    if not row["satisfied"]:
+        words, mark, tone = reason_text(row["unmetReason"]), "■", "bad"
+    elif parts is not None and parts["missing"]:
+        held = held_off_text(parts)
+        words, mark, tone = (f"held off: {held}", "■", "bad") if held else ("being obtained", "▲", "warn")
+    if row["acquisitionParked"]:
+        words += ", parked"
+    return el("span", f"{mark} {words}", class_=tone)
+
+
+def _machines(row: Mapping[str, Any]) -> tuple[Html | str, ...]:
+    """Cells for running, joining, on order, wanted and missing; an older shard says only what it decided."""
+    parts = row["coverage"]
+    if parts is None:
+        missing = deficit_text(row["residualDeficit"]) if not row["satisfied"] else "—"
+        return (f"{count(row['claimedMachineCount'])} decided", "unknown", "unknown", "unknown", missing)
+    return (
+        count(parts["running"]),
+        count(parts["joining"]),
+        count(parts["onOrder"]),
+        wanted(parts["wanted"]),
+        el("span", deficit_text(parts["missing"]), class_="bad") if parts["missing"] else "—",
     )
 
 

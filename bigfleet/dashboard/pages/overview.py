@@ -1,4 +1,4 @@
-"""The overview page: health, shortfalls, actions, machines and cost, speed, events.
+"""The overview page: a verdict in one line, then health, shortfalls, actions, machines and cost, speed, events.
 
 Rules: `dashboard#first-screen`; no scrolling at 1280 by 720.
 """
@@ -8,28 +8,34 @@ from collections.abc import Mapping, Sequence
 from bigfleet.dashboard.charts import ChartLine, ChartPart, bar, line_chart
 from bigfleet.dashboard.core.fleet_events import FleetEvent
 from bigfleet.dashboard.core.health import FleetHealth
-from bigfleet.dashboard.core.observed import ObservedShortfall
+from bigfleet.dashboard.core.observed import FleetPicture, ObservedShortfall, ShardPlace
 from bigfleet.dashboard.core.summary import OverviewSummary
-from bigfleet.dashboard.core.wording import age, count, duration, money, plural, share
+from bigfleet.dashboard.core.wording import ago, count, duration, money, plural, share
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.metric_reader import Trend
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
+from bigfleet.dashboard.pages.supply import coverage_bar, provider_state, shard_state
 from bigfleet.explain.amounts import readable
 from bigfleet.model.times import rfc3339_of_s
 
 EVERY_S = 10
-_CLASS = {
-    FleetHealth.GOOD: "good",
-    FleetHealth.DEGRADED: "warn",
-    FleetHealth.BLIND: "bad",
-    FleetHealth.STOPPED: "bad",
-}
+_SHOWN_REASONS = 8
+_SHOWN_SHARDS = 4
 _SHOWN_EVENTS = 20
+_WITHHELD = {
+    "reclaims_capped": "releases postponed by the limit per cycle",
+    "actions_deferred": "actions postponed",
+    "actions_dropped": "actions dropped from a full queue",
+    "actions_suppressed": "actions suppressed while paused",
+    "actions_dryrun": "actions not carried out in dry run",
+}
 
 
 def overview(
     frame: Frame,
     summary: OverviewSummary,
+    picture: FleetPicture,
+    *,
     actions: Trend | None,
     cycles: Mapping[str, tuple[float, float]] | None,
     events: Sequence[FleetEvent],
@@ -38,11 +44,12 @@ def overview(
     return main_part(
         frame,
         "Fleet",
+        live("verdict", verdict_line(summary)),
         live(
             "fleet",
             el(
                 "div",
-                _health(frame, summary),
+                _health(frame, summary, picture),
                 _shortfalls(frame, summary),
                 _actions(frame, summary, actions),
                 _machines(frame, summary),
@@ -55,29 +62,53 @@ def overview(
     )
 
 
-def _health(frame: Frame, summary: OverviewSummary) -> Html:
-    word = summary.health.word
-    if summary.reasons:
-        listed: Html = el(
+def verdict_line(summary: OverviewSummary) -> Html:
+    """Return what is wrong, or that nothing is, in one line: red with a mark when anything is wrong."""
+    tone = "good" if summary.health is FleetHealth.GOOD else "bad"
+    return el("p", summary.verdict, class_=f"state {tone}", data_state=summary.health.word)
+
+
+def _health(frame: Frame, summary: OverviewSummary, picture: FleetPicture) -> Html:
+    shown = summary.reasons[:_SHOWN_REASONS]
+    if shown:
+        body: Html = el(
             "ul",
-            (el("li", el("a", reason.text, href=frame.to(reason.path))) for reason in summary.reasons[:8]),
-            el("li", f"and {len(summary.reasons) - 8} more") if len(summary.reasons) > 8 else None,
+            (el("li", el("a", reason.text, href=link(frame, reason.path))) for reason in shown),
+            el("li", f"and {len(summary.reasons) - len(shown)} more")
+            if len(summary.reasons) > len(shown)
+            else None,
             class_="reasons",
         )
     else:
-        listed = el("p", f"{plural(summary.shards, 'shard')} ready, nothing is wrong.")
+        body = el("p", "Nothing.")
+    seen = [place for place in picture.shards if place.seen is not None]
+    more = len(seen) - _SHOWN_SHARDS
     return card(
         "Is anything wrong now?",
-        el("p", word, class_=f"state {_CLASS[summary.health]}", data_state=word),
-        listed,
+        body,
+        [_shard(frame, place) for place in seen[:_SHOWN_SHARDS]],
+        el("p", el("a", f"{plural(more, 'more shard')}", href=frame.to("shards"))) if more > 0 else None,
     )
+
+
+def _shard(frame: Frame, place: ShardPlace) -> Html | None:
+    if place.seen is None:
+        return None
+    name = el("a", place.shard_id, href=frame.to(f"shards/{place.shard_id}"))
+    return el("p", name, ": ", shard_state(place), ", provider ", provider_state(place.seen), class_="dim")
 
 
 def _shortfalls(frame: Frame, summary: OverviewSummary) -> Html:
     if summary.short_by_class is None:
         body: Html = empty("Unknown: no shard has reported yet.")
     elif not summary.oldest:
-        body = el("p", f"No cluster: all of {count(summary.needs)} needs are covered.")
+        covered = (summary.needs or 0) - (summary.needs_short or 0)
+        body = el(
+            "p",
+            f"No shortfall. {count(covered)} of {plural(summary.needs or 0, 'need')} covered."
+            if summary.needs
+            else "No demand.",
+        )
     else:
         body = join(
             figures(
@@ -96,7 +127,7 @@ def _shortfalls(frame: Frame, summary: OverviewSummary) -> Html:
                 el("tbody", (_shortfall(frame, row) for row in summary.oldest)),
             ),
         )
-    return card("Who is short, since when, why?", body)
+    return card("Who is short, since when, why?", body, coverage_bar(summary.coverage))
 
 
 def _shortfall(frame: Frame, row: ObservedShortfall) -> Html:
@@ -116,9 +147,7 @@ def _actions(frame: Frame, summary: OverviewSummary, trend: Trend | None) -> Htm
     if summary.withheld is not None:
         withheld = (
             ", ".join(
-                f"{count(number)} {name.replace('_', ' ')}"
-                for name, number in summary.withheld.items()
-                if number
+                f"{count(number)} {_WITHHELD[name]}" for name, number in summary.withheld.items() if number
             )
             or "nothing"
         )
@@ -203,10 +232,7 @@ def _speed(frame: Frame, summary: OverviewSummary, cycles: Mapping[str, tuple[fl
             *rows,
             ("queue", el("a", count(summary.queue_depth), href=frame.to("shards"))),
             ("being done", el("a", count(summary.in_flight), href=frame.to("decisions"))),
-            (
-                "last cycle",
-                "unknown" if summary.last_cycle_age_s is None else f"{age(summary.last_cycle_age_s)} ago",
-            ),
+            ("last cycle", ago(summary.last_cycle_age_s)),
         ),
         None if cycles else empty("Cycle times come from metrics, and none have been read yet."),
     )

@@ -30,7 +30,7 @@ from bigfleet.dashboard.pages import (
 )
 from bigfleet.dashboard.pages.frame import NAVIGATION, Frame, main_part, whole
 from bigfleet.dashboard.parameters import ParameterError, Parameters
-from bigfleet.dashboard.sources import SourceError
+from bigfleet.dashboard.sources import SourceError, SourceProblem
 from bigfleet.model.errors import BigFleetError
 
 PAGES: Final = ("", *(path for path, _ in NAVIGATION if path), "explain")
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class PageNotFoundError(BigFleetError):
-    """No page has this address."""
+    """No page has this address, or what it shows does not exist."""
 
 
 class Pages:
@@ -76,17 +76,13 @@ class Pages:
         elif head == "clusters" and rest:
             title, content = f"Cluster {rest}", await self._cluster(rest)
         else:
-            raise PageNotFoundError(f"there is no page {path}")
+            raise PageNotFoundError(f"There is nothing at /{path[:200]}.")
         return str(content) if part else whole(self._frame, title, head, content)
 
-    def missing(self, path: str, *, part: bool) -> str:
-        """Return the page for an unknown address."""
-        content = main_part(
-            self._frame,
-            "No such page",
-            el("p", "There is nothing at ", el("code", f"/{path[:200]}"), ". The pages are listed above."),
-        )
-        return str(content) if part else whole(self._frame, "No such page", "-", content)
+    def missing(self, why: str, *, part: bool) -> str:
+        """Return the page for an address that leads nowhere."""
+        content = main_part(self._frame, "Not found", el("p", why, " The pages are listed above."))
+        return str(content) if part else whole(self._frame, "Not found", "-", content)
 
     async def _overview(self, _query: Mapping[str, str]) -> Html:
         metrics = self._fleet.metrics
@@ -98,7 +94,10 @@ class Pages:
             p99 = await _or_none(metrics.quantiles(names.CYCLE, ("pod",), 0.99)) or {}
             cycles = {pod[0]: (p50[pod], p99[pod]) for pod in p99 if pod in p50}
         events = self._fleet.events.newest(20)
-        return overview.overview(self._frame, summarise(self._fleet.picture), trend, cycles, events)
+        picture = self._fleet.picture
+        return overview.overview(
+            self._frame, summarise(picture), picture, actions=trend, cycles=cycles, events=events
+        )
 
     async def _needs(self, query: Mapping[str, str]) -> Html:
         chosen = {**dict.fromkeys(_NEEDS, ""), **_known(query, _NEEDS)}
@@ -126,8 +125,15 @@ class Pages:
         answer, problem = None, ""
         if chosen["shard"]:
             answer, problem = await _or_problem(own.machines(self._fleet, _parameters(chosen)))
+        place = self._fleet.picture.shard(chosen["shard"])
         return await asyncio.to_thread(
-            machines.machines, self._frame, self._shard_names(), answer, chosen, problem
+            machines.machines,
+            self._frame,
+            self._shard_names(),
+            answer,
+            chosen,
+            problem=problem,
+            seen=place.seen if place else None,
         )
 
     async def _clusters(self, _query: Mapping[str, str]) -> Html:
@@ -139,11 +145,16 @@ class Pages:
         return clusters.clusters(self._frame, self._fleet.picture, reported)
 
     async def _cluster(self, name: str) -> Html:
-        reader = self._fleet.clusters
-        reported, problem = None, ""
+        reader, picture = self._fleet.clusters, self._fleet.picture
+        reported, problem, known = None, "", picture.may_know(name)
         if reader is not None:
-            reported, problem = await _or_problem(reader.cluster(name))
-        return clusters.cluster(self._frame, name, self._fleet.picture, reported, problem)
+            try:
+                reported, known = await reader.cluster(name), True
+            except SourceError as error:
+                problem, known = str(error), known or error.trouble is not SourceProblem.NOT_FOUND
+        if not known:
+            raise PageNotFoundError(f"No shard has seen a cluster {name[:200]}.")
+        return clusters.cluster(self._frame, name, picture, reported, problem)
 
     async def _shards(self, _query: Mapping[str, str]) -> Html:
         p99: Mapping[tuple[str, ...], float] | None = None
@@ -155,7 +166,7 @@ class Pages:
     async def _shard(self, name: str) -> Html:
         place = self._fleet.picture.shard(name)
         if place is None:
-            raise PageNotFoundError(f"no shard is called {name}")
+            raise PageNotFoundError(f"No shard is called {name}.")
         reported: Mapping[str, Any] | None = None
         trends: Trend | None = None
         metrics = self._fleet.metrics
@@ -190,13 +201,13 @@ class Pages:
     async def _explain(self, query: Mapping[str, str]) -> Html:
         if query.get("machine"):
             given = _parameters({"shard": query.get("shard", ""), "id": query["machine"]})
-            answer, problem = await _or_problem(own.explain_machine(self._fleet, given))
+            answer, problem = await _or_problem(_found(own.explain_machine(self._fleet, given)))
             if answer is not None:
                 return explain.machine_page(self._frame, answer, self._fleet.now())
             return explain.start_page(self._frame, problem)
         if query.get("fingerprint"):
             given = _parameters(_known(query, ("shard", "cluster", "fingerprint", "group")))
-            answer, problem = await _or_problem(own.explain_need(self._fleet, given))
+            answer, problem = await _or_problem(_found(own.explain_need(self._fleet, given)))
             if answer is not None:
                 return explain.need_page(self._frame, answer)
             return explain.start_page(self._frame, problem)
@@ -231,6 +242,16 @@ def _parameters(query: Mapping[str, str] | None = None, **path: str) -> Paramete
     """Parameters of a route from the values of a page, without empty ones."""
     given = {name: value for name, value in (query or {}).items() if value}
     return Parameters(given, path, frozenset(given))
+
+
+async def _found(answer: Awaitable[T]) -> T:
+    """Raise `PageNotFoundError` for what a shard does not know, so that the page's status says so too."""
+    try:
+        return await answer
+    except SourceError as error:
+        if error.trouble is SourceProblem.NOT_FOUND:
+            raise PageNotFoundError(str(error)) from error
+        raise
 
 
 async def _or_none(answer: Awaitable[T]) -> T | None:

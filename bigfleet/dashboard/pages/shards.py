@@ -9,10 +9,19 @@ from typing import Any, Final
 from bigfleet.dashboard.charts import ChartLine, ChartPart, bar, line_chart
 from bigfleet.dashboard.core.health import STALE_S
 from bigfleet.dashboard.core.observed import FleetPicture, ObservedShard, ShardPlace
-from bigfleet.dashboard.core.wording import age, count, duration, share
+from bigfleet.dashboard.core.wording import age, ago, count, duration, plural, share
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.metric_reader import Trend
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
+from bigfleet.dashboard.pages.supply import (
+    COVERAGE_COLUMNS,
+    cool_off_table,
+    coverage_bar,
+    coverage_cells,
+    listing_age,
+    provider_state,
+    shard_state,
+)
 from bigfleet.dashboard.pages.tables import TableColumn, TableRow, identity, pairs, table
 from bigfleet.model.times import rfc3339_of_s
 
@@ -41,7 +50,7 @@ def shards(frame: Frame, picture: FleetPicture, p99: Mapping[str, float]) -> Htm
         )
     else:
         rows = [_row(frame, place, picture.at, p99) for place in picture.shards]
-        body = table(f"{count(len(rows))} shards", _COLUMNS, rows)
+        body = table(plural(len(rows), "shard"), _COLUMNS, rows)
     return main_part(frame, "Shards", live("shards", body), every=LIST_EVERY_S)
 
 
@@ -56,13 +65,13 @@ def _row(frame: Frame, place: ShardPlace, now: float, p99: Mapping[str, float]) 
     return TableRow(
         (
             name,
-            state(place),
+            shard_state(place),
             count(seen.cycle),
-            f"{age(now - seen.computed_at)} ago" if seen.cycle else "none yet",
+            last_cycle(place, now),
             cycle_time(p99.get(place.shard_id)),
             count(sum(row.count for row in seen.machines)) if seen.insight else "unknown",
             count(seen.needs),
-            count(seen.needs_short),
+            count(seen.uncovered),
             count(sum(cluster.connected for cluster in seen.clusters)) if seen.insight else "unknown",
             count(seen.queue_depth) if seen.insight else "unknown",
         ),
@@ -70,22 +79,9 @@ def _row(frame: Frame, place: ShardPlace, now: float, p99: Mapping[str, float]) 
     )
 
 
-def state(place: ShardPlace) -> Html:
-    """Return the state of a shard, in a few words with a mark."""
-    seen = place.seen
-    if place.error:
-        return el("span", f"■ silent: {place.error}", class_="bad")
-    if seen is None:
-        return el("span", "unknown", class_="dim")
-    if seen.self_paused:
-        return el("span", "■ fenced, has stopped itself", class_="bad")
-    if seen.actuation_paused:
-        return el("span", "■ paused", class_="bad")
-    if seen.dry_run:
-        return el("span", "▲ dry run", class_="warn")
-    if not seen.ready:
-        return el("span", "▲ not ready", class_="warn")
-    return el("span", "● ready", class_="good")
+def last_cycle(place: ShardPlace, now: float) -> str:
+    """Return when the last cycle ended."""
+    return "none yet" if place.cycle_at is None else ago(now - place.cycle_at)
 
 
 def cycle_time(seconds: float | None) -> Html:
@@ -115,7 +111,7 @@ def shard(
         el("div", _cards(frame, place, now, reported, trends), class_="grid"),
     )
     return main_part(
-        frame, f"Shard {place.shard_id}", live("shard", content), every=ONE_EVERY_S, aside=state(place)
+        frame, f"Shard {place.shard_id}", live("shard", content), every=ONE_EVERY_S, aside=shard_state(place)
     )
 
 
@@ -126,15 +122,33 @@ def _cards(
     if seen is None:
         return [card("No answer yet", empty(place.error or "The shard has not been asked yet."))]
     return [
-        _now(seen, now, reported),
+        _now(place, seen, now, reported),
+        _provider(seen, now),
         _machines(frame, place.shard_id, seen),
-        _about(place, seen, now),
+        _about(place, seen),
         _trends(trends),
         _clusters(frame, seen, now),
     ]
 
 
-def _now(seen: ObservedShard, now: float, reported: Mapping[str, Any] | None) -> Html:
+def _provider(seen: ObservedShard, now: float) -> Html:
+    provider = seen.provider
+    error = provider.last_error if provider is not None and not provider.reachable else ""
+    return card(
+        "Provider",
+        pairs(
+            {
+                "address": seen.provider_address or "a fake one inside the shard",
+                "state": provider_state(seen),
+                "last listed": listing_age(seen, now),
+                **({"last error": error} if error else {}),
+            }
+        ),
+        cool_off_table(seen),
+    )
+
+
+def _now(place: ShardPlace, seen: ObservedShard, now: float, reported: Mapping[str, Any] | None) -> Html:
     conflicts = None
     if reported is not None:
         lost, won = reported["occConflictPerSec"], reported["occCommittedPerSec"]
@@ -156,15 +170,17 @@ def _now(seen: ObservedShard, now: float, reported: Mapping[str, Any] | None) ->
         "Now",
         figures(
             ("cycle", count(seen.cycle)),
-            ("last", f"{age(now - seen.computed_at)} ago" if seen.cycle else "none yet"),
+            ("last", last_cycle(place, now)),
             ("p99", cycle_time(reported["cycleP99Seconds"] or None if reported else None)),
             ("needs", count(seen.needs)),
-            ("short", count(seen.needs_short)),
+            ("short", count(seen.uncovered)),
             ("queue", count(seen.queue_depth)),
             ("being done", count(seen.in_flight)),
             *((("conflicts", conflicts),) if conflicts else ()),
         ),
         phases,
+        [el("p", f"■ {problem.text}", class_="bad") for problem in seen.problems],
+        coverage_bar(seen.coverage),
     )
 
 
@@ -196,6 +212,7 @@ def _clusters(frame: Frame, seen: ObservedShard, now: float) -> Html:
         TableColumn("roll-up"),
         TableColumn("rows", True),
         TableColumn("machines", True),
+        *COVERAGE_COLUMNS[1:],
     )
     rows = [
         TableRow(
@@ -204,9 +221,10 @@ def _clusters(frame: Frame, seen: ObservedShard, now: float) -> Html:
                 el("span", "● connected", class_="good")
                 if row.connected
                 else el("span", "■ no session", class_="bad"),
-                f"{age(now - row.rollup_accepted)} ago" if row.rollup_accepted else "none yet",
+                ago(now - row.rollup_accepted) if row.rollup_accepted else "none yet",
                 count(row.rows),
                 count(row.machines),
+                *coverage_cells(row.coverage)[1:],
             ),
             key=row.cluster,
         )
@@ -215,20 +233,17 @@ def _clusters(frame: Frame, seen: ObservedShard, now: float) -> Html:
     return card(
         "Clusters",
         table("as this shard sees them", columns, rows) if rows else empty("No cluster has connected yet."),
+        wide=True,
     )
 
 
-def _about(place: ShardPlace, seen: ObservedShard, now: float) -> Html:
+def _about(place: ShardPlace, seen: ObservedShard) -> Html:
     link = seen.coordinator
     return card(
         "About",
         pairs(
             {
                 "address": place.address,
-                "provider": seen.provider_address or "a fake one inside the shard",
-                "last heard from it": f"{age(now - seen.last_reconcile)} ago"
-                if seen.last_reconcile
-                else "never",
                 "version": seen.version or "unknown",
                 "epoch": count(seen.epoch),
                 "started": rfc3339_of_s(seen.started_at) if seen.started_at else "unknown",

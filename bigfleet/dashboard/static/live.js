@@ -56,7 +56,7 @@ function take(text) {
   const said = fresh.querySelector("[data-state]");
   const live = document.getElementById("said");
   if (said && live.dataset.state !== said.dataset.state) {
-    if (live.dataset.state) live.textContent = `The fleet is now ${said.dataset.state}.`;
+    if (live.dataset.state) live.textContent = `The fleet is now ${said.dataset.state}: ${said.textContent}`;
     live.dataset.state = said.dataset.state;
   }
   document.dispatchEvent(new CustomEvent("bigfleet:refreshed"));

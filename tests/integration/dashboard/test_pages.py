@@ -94,9 +94,14 @@ def test_every_page_loads_whatever_is_wired_and_names_the_flag_it_lacks(
 
 def test_an_unknown_page_is_a_page_with_navigation() -> None:
     async def story(world: World) -> None:
-        for path in ("/nothing", "/shards/nobody", "/needs/17"):
+        unknown = ("/nothing", "/shards/nobody", "/needs/17", "/clusters/nobody")
+        explained = (
+            "/explain?shard=shard-0&machine=nothing",
+            "/explain?shard=shard-0&cluster=web&fingerprint=none",
+        )
+        for path in (*unknown, *explained):
             status, text, _ = await world.get(path)
-            assert (status, "No such page" in text, 'href="/needs"' in text) == (404, True, True)
+            assert (status, "Not found" in text, 'href="/needs"' in text) == (404, True, True)
 
     run(story)
 
@@ -171,7 +176,7 @@ def test_needs_are_grouped_by_profile_with_lines_where_supply_ended(insight: boo
         second = (await world.get("/needs?shard=shard-0&page=2"))[1]
         lines = lines_of(second)
         assert lines[0].endswith("300 needs, 250 covered, 50 short (goes on from the page before)")
-        at = lines.index("▼ Supply ended here: all 253 needs above covered; 50 of 50 below short.")
+        at = lines.index("▼ First short need: all 253 needs above are covered, 50 of 50 from here on short.")
         assert lines[at - 1 : at + 2] == ["b-249", lines[at], "b-250"]
         assert "where supply ended" not in second
         assert 'scope="rowgroup"' in second

@@ -51,7 +51,7 @@ def test_a_body_that_is_too_large_is_refused_and_the_server_stays_healthy() -> N
         headers = {"Content-Type": "application/json"}
         async with world.session.post(f"{world.url}/api/v1/x/whatif", data=body, headers=headers) as answer:
             assert answer.status == 413
-        assert (await world.json("/api/v1/x/status"))["state"] == "good"
+        assert (await world.json("/api/v1/health"))["status"] == "ok"
 
     async def play() -> None:
         async with dashboard_world() as world:

@@ -107,12 +107,13 @@ async def dashboard_world(
     *,
     cycles: int = 1,
     insight: bool = True,
+    service: type[InsightService] = InsightService,
     endpoints: Sequence[ScrapeTarget] = (),
     **options: Any,
 ) -> AsyncIterator[World]:
     """Run a dashboard in front of some shards; every shard has completed so many cycles.
 
-    Without insight a shard serves no more than one of the original would.
+    Without insight a shard serves no more than one of the original would; `service` is what it serves with.
     """
     clock, net = SystemClock(), GrpcNet()
     async with AsyncExitStack() as stack:
@@ -126,7 +127,7 @@ async def dashboard_world(
             stack.callback(following.cancel)
             services = [ReadService(shard).bound()]
             if insight:
-                services.append(InsightService(shard, watching, StatusSources()).bound())
+                services.append(service(shard, watching, StatusSources()).bound())
             server = await net.serve(f"127.0.0.1:{port}", services)
             stack.push_async_callback(server.stop, 0)
             return server

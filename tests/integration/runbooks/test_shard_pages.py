@@ -25,6 +25,11 @@ from tests.support.program import AwaitedProgram, http_ask, running
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
 POOLS = "pools: [{name: m, count: 20, state: Idle, instance_type: m4, zones: [za], resources: {cpu: 4, memory: 16Gi}}]\n"
+TWO_OFFERINGS = """
+pools:
+  - {name: cheap, count: 2, state: Speculative, instance_type: m4, zones: [za], resources: {cpu: 4}, price_per_hour: 0.1}
+  - {name: dear, count: 4, state: Speculative, instance_type: m6, zones: [za], resources: {cpu: 4}, price_per_hour: 0.9}
+"""
 CLUSTER = "prod"
 
 
@@ -191,4 +196,25 @@ async def test_provider_outage(tmp_path: Path) -> None:
             said = await stage.type_in("check")
             assert "3 of 3 needs covered" in said
             assert "0 of " in said
+    assert stage.page.left_out == set()
+
+
+@pytest.mark.rule("packaging#runbooks")
+async def test_stock_out(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, "stock-out")
+    (tmp_path / "pools.yaml").write_text(TWO_OFFERINGS)
+    async with stage.provider() as provider, stage.shard() as shard, stage.cluster() as peer:
+        asked = {"type": "m4", "zone": "za"}
+        status, _, text = await http_ask(provider.ports["control_port"], "POST", "/stockout", asked)
+        assert status == 200, text
+        await peer.demand(*rows(1))
+        await peer.until(lambda: len(peer.in_state(S.CONFIGURED)) == 1)
+        (machine,) = peer.in_state(S.CONFIGURED)
+        assert machine.startswith("dear")
+        await decided(shard)
+        assert "m6" in await stage.type_in("look")
+        status, _, text = await http_ask(provider.ports["control_port"], "POST", "/stockout", {"over": True})
+        assert status == 200, text
+        await decided(shard)
+        assert re.search(rf"^{machine} +Configured", await stage.type_in("check"), re.MULTILINE)
     assert stage.page.left_out == set()
