@@ -10,11 +10,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bigfleet.aio.clock import monotonic_s, timeout
+from bigfleet.aio.clock import monotonic_s
 from bigfleet.model.action import ActionKind
 from bigfleet.model.errors import IllegalTransitionError, UnknownMachineError
 from bigfleet.model.machine import Machine, MachineState
-from bigfleet.provider.client import ProviderClient
 from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.errors import (
     BadAnswerError,
@@ -45,6 +44,7 @@ from bigfleet.shard.core.lifecycle import (
     WriteMachine,
 )
 from bigfleet.shard.core.pending_action import ActionOutcome, PendingAction
+from bigfleet.shard.provider_link import HeldOffError, ProviderLink
 from bigfleet.shard.session.operator_session import SessionGoneError
 from bigfleet.shard.session.sessions import Sessions
 from bigfleet.wire.machines import rejection_reason
@@ -90,7 +90,7 @@ class Executor:
         self,
         context: ShardContext,
         *,
-        provider: ProviderClient,
+        provider: ProviderLink,
         sessions: Sessions,
         stopping: Callable[[], bool],
     ) -> None:
@@ -102,6 +102,8 @@ class Executor:
 
     async def execute(self, pending: PendingAction, permit: WorkerPermit) -> ActionOutcome:
         """Carry out an action and return its outcome; the permit is released while waiting for an operator."""
+        if not self._provider.reachable:  # since it was queued
+            return ActionOutcome.HELD_OFF
         run = _Run(pending, Execution(pending), permit, self._now_s() + self._options.execute_timeout_s)
         event: ExecutionEvent | None = None
         while True:
@@ -237,15 +239,14 @@ class Executor:
         if left_s <= 0:
             return CallNeverSent()
         try:
-            async with timeout(self._clock, left_s):
-                record = await self._send(run, call, left_s)
-        except (TimeoutError, OutcomeUnknownError) as error:
+            record = await self._send(run, call, left_s)
+        except OutcomeUnknownError as error:
             self._log.warning(
                 "call_unanswered", call=call.kind.call, machine=call.machine.id, problem=str(error)
             )
             return CallUnanswered()
-        except NeverSentError:
-            return CallNeverSent()
+        except NeverSentError as error:
+            return CallNeverSent(held_off=isinstance(error, HeldOffError))
         except BadAnswerError as error:
             self._count_fencing(fenced=False)
             if error.cause is not None:

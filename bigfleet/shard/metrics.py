@@ -12,7 +12,7 @@ from bigfleet.obs.buckets import Buckets
 from bigfleet.obs.catalogue import Label, catalogue, counter, gauge, histogram
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.shortfalls import REPORTED, age_class, priority_class
-from bigfleet.shard.core.views import AgedShortfall
+from bigfleet.shard.core.views import AgedShortfall, HoldOff
 
 _STATES = tuple(state.label for state in MachineState if state is not MachineState.UNSPECIFIED)
 # The original prints an unspecified type with its number, and dashboards know it by that text.
@@ -203,6 +203,28 @@ SHARD_METRICS = catalogue(
         gauge(
             "bigfleet_shard_last_reconcile_success_timestamp_seconds",
             "When the provider was last listed and compared in full, in seconds since 1970; 0 before the first time.",
+        ),
+        gauge(
+            "bigfleet_shard_provider_reachable", "1 while the provider answers, 0 while it is unreachable."
+        ),
+        gauge(
+            "bigfleet_shard_provider_unreachable_seconds",
+            "For how long the provider has been unreachable; 0 while it answers.",
+        ),
+        counter(
+            "bigfleet_shard_provider_calls_total",
+            "Calls to the provider that were tried, by how they ended: answered, refused by the provider, sent without an answer, "
+            "not sent for want of a connection, or given up by the shard.",
+            labels=(
+                Label("call", ("Create", "Configure", "Drain", "Delete", "Get", "List", "Probe")),
+                Label("result", ("ok", "refused", "unanswered", "not_sent", "given_up")),
+            ),
+            on_demand=True,
+        ),
+        gauge(
+            "bigfleet_shard_actions_held_off",
+            "Actions that the last cycle decided and did not start, by reason.",
+            labels=(Label("reason", tuple(HoldOff)),),
         ),
         gauge(
             "bigfleet_shard_self_paused",

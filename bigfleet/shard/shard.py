@@ -10,6 +10,8 @@ Rules: `shard#static-stability`, `shard#start-and-stop`, `shard#readiness`, `sha
     await shard.run()          # until cancelled, or until a defect ends it
 """
 
+import asyncio
+from dataclasses import replace
 from typing import NoReturn
 
 from structlog.typing import FilteringBoundLogger
@@ -25,12 +27,13 @@ from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.actuation import Actuation, ActuationMode
 from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
-from bigfleet.shard.core.views import CycleView, ShardStatus, TermMark
+from bigfleet.shard.core.views import CycleView, ProviderState, ShardStatus, TermMark
 from bigfleet.shard.cycle_loop import CycleLoop
 from bigfleet.shard.dispatcher import ActionDispatcher
 from bigfleet.shard.executor import Executor
 from bigfleet.shard.guarded_inventory import GuardedInventory
 from bigfleet.shard.options import ShardOptions
+from bigfleet.shard.provider_link import ProviderLink
 from bigfleet.shard.reconciler import Reconciler
 from bigfleet.shard.session.rollup_intake import RollupIntake
 from bigfleet.shard.session.service import SessionService
@@ -69,6 +72,7 @@ class Shard:
             steady=steady,
             host=seams.host,
             ids=seams.ids,
+            rng=seams.rng,
             guarded=GuardedInventory(),
             actuation=self.actuation,
             backoffs=BootstrapBackoffs(),
@@ -79,9 +83,10 @@ class Shard:
         self.inventory = context.guarded.inventory
         self.sessions = Sessions(context, self._acknowledge)
         self.intake = RollupIntake(context, self.wake)
+        self.link = ProviderLink(context, provider, on_lost=self.wake, on_back=self._list_now)
         executor = Executor(
             context,
-            provider=provider,
+            provider=self.link,
             sessions=self.sessions,
             stopping=lambda: self.dispatcher.stopping,
         )
@@ -90,7 +95,7 @@ class Shard:
         )
         self.reconciler = Reconciler(
             context,
-            provider=provider,
+            provider=self.link,
             dispatcher=self.dispatcher,
             sessions=self.sessions,
             configured=executor.configured,
@@ -101,8 +106,10 @@ class Shard:
             sessions=self.sessions,
             reconciler=self.reconciler,
             dispatcher=self.dispatcher,
+            link=self.link,
             on_cycle=self._completed,
         )
+        self.sessions.on_installed = self.loop.session_opened
         self._service = SessionService(
             context, self.sessions, self.intake, may_open=lambda: not self.dispatcher.stopping
         )
@@ -116,14 +123,30 @@ class Shard:
         """Request another cycle."""
         self.loop.wake()
 
+    def _list_now(self) -> None:
+        self.loop.wake(listing=True)
+
     async def run(self) -> NoReturn:
-        """Run cycles and workers until cancelled; only a defect ends it otherwise."""
+        """Run cycles, workers and probes until cancelled; only a defect ends it otherwise."""
         if self.options.actuation_paused:
             self._log.warning("actuation_paused", why="--actuation-paused")
         elif self.options.dry_run:
             self._log.info("dry_run_mode", why="--dry-run")
         self.dispatcher.start()
-        await self.loop.run()
+        loop = asyncio.get_running_loop()
+        parts = (
+            loop.create_task(self.link.run(), name="provider link"),
+            loop.create_task(self.loop.run(), name="cycles"),
+        )
+        try:
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in done:
+                part.result()
+        finally:
+            for part in parts:
+                part.cancel()
+            await asyncio.wait(parts)
+        raise AssertionError("the parts of a shard do not end")
 
     async def stop(self, grace_s: float) -> None:
         """Start nothing new, roll back what waits for a blob, give running calls their grace; nothing is drained."""
@@ -166,7 +189,12 @@ class Shard:
             sessions=len(self.sessions),
             queued=self.dispatcher.queued,
             in_flight=self.dispatcher.in_flight,
+            provider=self.provider_state(),
         )
+
+    def provider_state(self) -> ProviderState:
+        """The provider as this shard sees it now."""
+        return replace(self.link.state(), last_listing_age_s=self.reconciler.listing_age_s())
 
     def is_accepted(self, machine_id: str) -> bool:
         """Whether the provider has acknowledged the last call for the machine, or listed its result."""

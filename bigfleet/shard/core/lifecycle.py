@@ -78,7 +78,9 @@ class CallRefused(ExecutionEvent):
 
 @dataclass(frozen=True, slots=True)
 class CallNeverSent(ExecutionEvent):
-    """No connection was made, so the provider cannot have received the call."""
+    """No connection was made, so the provider cannot have received the call; `held_off`: it was not even tried."""
+
+    held_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,19 +147,19 @@ class Execution:
         self.pending = pending
         self._before: Machine | None = None  # the record before the call in flight
         self._waits_for: str = ""
-        self._hihistory: list[str] = []
+        self._history: list[str] = []
 
     def begin(self, machine: Machine) -> Effects:
         """Check that the action still applies, and return the first effects."""
-        self._hihistory.append(f"{self.pending.kind} in {machine.state.label}")
+        self._history.append(f"{self.pending.kind} in {machine.state.label}")
         return self._wait_for_last(_BEGIN[self.pending.kind](self, machine))
 
     def handle(self, machine: Machine, event: ExecutionEvent) -> Effects:
         """Continue with the result of the last effect; `machine` is the present record."""
-        self._hihistory.append(type(event).__name__)
+        self._history.append(type(event).__name__)
         transition = TRANSITIONS.get((self._waits_for, type(event)))
         if transition is None:
-            history = ", ".join(self._hihistory)
+            history = ", ".join(self._history)
             raise UnexpectedEventError(
                 f"machine {machine.id}: waits for {self._waits_for!r}; so far {history}"
             )
@@ -281,10 +283,11 @@ class Execution:
     def _refused(self, machine: Machine, event: CallRefused) -> Effects:
         return self._failed(machine, f"{self._waits_for}: {event.text}", fenced=event.fenced)
 
-    def _never_sent(self, _machine: Machine, _event: CallNeverSent) -> Effects:
+    def _never_sent(self, _machine: Machine, event: CallNeverSent) -> Effects:
         if self._before is None:
             raise UnexpectedEventError(f"machine {self.pending.machine_id}: nothing to undo")
-        return WriteMachine(self._before, undo=True), EndExecution(ActionOutcome.PROVIDER_ERROR)
+        outcome = ActionOutcome.HELD_OFF if event.held_off else ActionOutcome.PROVIDER_ERROR
+        return WriteMachine(self._before, undo=True), EndExecution(outcome)
 
     def _unanswered(self, _machine: Machine, _event: CallUnanswered) -> Effects:
         return (EndExecution(ActionOutcome.CTX_CANCELED),)

@@ -55,7 +55,7 @@ from bigfleet.transport.health import HEALTH, HealthService
 
 CONNECT_TIMEOUT_S: Final = 20.0
 _FIRST_RETRY_S: Final = 0.5
-_LAST_RETRY_S: Final = 30.0
+_LAST_RETRY_S: Final = 2.0
 _FIRST_FREE_PORT: Final = 40_000
 _DIAL: Final = DialOptions()
 _SERVE: Final = ServeOptions()
