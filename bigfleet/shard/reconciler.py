@@ -246,6 +246,10 @@ class Reconciler:
         )
         return False
 
+    def reported(self, record: Machine) -> None:
+        """Apply the record of a machine that was read for another purpose."""
+        self._apply_record(record)
+
     def _write(self, local: Machine, change: RecordChange) -> None:
         inventory, after, now = self._guarded.inventory, change.machine, self._steady.now_s()
         if change.adopted:

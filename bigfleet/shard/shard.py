@@ -20,6 +20,7 @@ from bigfleet.aio.clock import SteadyWall
 from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.aio.seams import Seams
 from bigfleet.aio.service import BoundService
+from bigfleet.model.machine import Machine
 from bigfleet.obs.audit import Audit, NoAudit
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.client import ProviderClient
@@ -89,6 +90,7 @@ class Shard:
             provider=self.link,
             sessions=self.sessions,
             stopping=lambda: self.dispatcher.stopping,
+            reported=self._reported,
         )
         self.dispatcher = ActionDispatcher(
             context, executor, audit=self._audit, cycle=lambda: self.loop.number, wake=self.wake
@@ -123,6 +125,9 @@ class Shard:
         """Request another cycle."""
         self.loop.wake()
 
+    def _reported(self, record: Machine) -> None:
+        self.reconciler.reported(record)
+
     def _list_now(self) -> None:
         self.loop.wake(listing=True)
 
@@ -139,9 +144,10 @@ class Shard:
             loop.create_task(self.loop.run(), name="cycles"),
         )
         try:
-            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-            for part in done:
-                part.result()
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in parts:
+                if part.done():
+                    part.result()
         finally:
             for part in parts:
                 part.cancel()

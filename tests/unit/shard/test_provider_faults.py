@@ -320,14 +320,18 @@ def test_a_node_that_never_gets_ready_stays_configuring_until_the_provider_gives
 
 
 @pytest.mark.rule("shard#drain-refused", "providers#fault-injection")
-def test_a_refused_drain_fails_the_machine_after_the_operator_was_told() -> None:
+def test_after_a_refused_drain_the_operator_learns_that_the_machine_serves_again() -> None:
     async def story(world: ObservedFleet) -> None:
         operator = await serving(world)
+        (machine_id,) = operator.in_state(S.CONFIGURED)
         world.fake.refuse("Drain", times=1, message="busy")
+        seen = len(operator.states(machine_id))
         await operator.demand()
-        await world.until(lambda: len(operator.in_state(S.FAILED)) == 1)
+        await operator.until(lambda: operator.states(machine_id)[seen:] == [S.DRAINING, S.CONFIGURED])
         assert len(operator.instructions) == 1
+        assert world.machine(machine_id).cluster == "prod"
         assert outcome(world, "Reclaim", "provider_error") == 1
+        await operator.until(lambda: operator.last_state(machine_id) is S.IDLE)
 
     play(story)
 

@@ -9,6 +9,7 @@ from bigfleet.aio.net import Code
 from bigfleet.demo.virtual_fleet import FAKE_HOST, FAKE_PORT, SHARD_HOST
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.options import FakeOptions
+from bigfleet.provider.fake.selector import Selector
 from bigfleet.shard.core.views import CycleView, HoldOff
 from bigfleet.testing.loop import run_virtual
 from tests.support.builders import need
@@ -240,7 +241,9 @@ def test_actions_in_work_when_the_provider_dies_are_undone_and_not_audited_one_b
         await world.cycles(1)
         world.fake.pause_rpc("Configure", 3600)
         await operator.demand(need(cpu=4 * 40))
-        await world.until(lambda: tried(world, "Configure") == 0 and len(world.fake.calls(rpc="Configure")) == 4)
+        await world.until(
+            lambda: tried(world, "Configure") == 0 and len(world.fake.calls(rpc="Configure")) == 4
+        )
         await kill(world)
         await world.pass_time(30)
         outcomes = [line["outcome"] for line in world.audit() if line["msg"] == "action"]
@@ -286,3 +289,35 @@ def test_releases_are_held_off_too() -> None:
         assert world.metric("bigfleet_shard_actions_held_off", reason="provider-unreachable") == 12
 
     play(story, bound("bound", 12))
+
+
+@pytest.mark.rule("shard#get-before-drain")
+def test_no_operator_is_instructed_to_drain_while_the_provider_does_not_answer() -> None:
+    async def story(world: ObservedFleet) -> None:
+        operator = await world.operator()
+        await operator.demand(need(cpu=4 * 12))
+        await world.cycles(1)
+        world.network.partition([SHARD_HOST], [FAKE_HOST])  # not noticed yet
+        await operator.demand()
+        await world.pass_time(120)
+        assert operator.instructions == []
+        assert world.shard.inventory.count_by_state()[S.CONFIGURED] == 12
+        assert set(operator.states("bound-0")) == {S.CONFIGURED}
+        world.network.heal()
+        await world.until(lambda: len(operator.instructions) == 12, within_s=600)
+
+    play(story, bound("bound", 12))
+
+
+@pytest.mark.rule("shard#get-before-drain")
+def test_a_machine_that_failed_meanwhile_is_reported_instead_of_drained() -> None:
+    async def story(world: ObservedFleet) -> None:
+        operator = await world.operator()
+        await operator.demand(need(cpu=4))
+        await world.cycles(1)
+        await world.fake.fail(Selector(id="bound-0"), "the host burnt down")
+        await operator.demand()
+        await operator.until(lambda: operator.last_state("bound-0") is S.FAILED, within_s=3)
+        assert operator.instructions == []
+
+    play(story, bound("bound", 1))
