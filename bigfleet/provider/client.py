@@ -7,7 +7,7 @@ Rules: `shard#provider-client`, `wire#provider`, `wire#codes`, `shard#unanswered
 `shard#provider-calls`, `wire#exclusive-epochs`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from bigfleet.aio.net import Channel, Code, NotConnectedError, RpcError
@@ -113,6 +113,17 @@ class ProviderClient:
                 raise ListTooLargeError.from_detail(error.detail) from error
             raise _typed("List", "", error) from error
         return reply.message
+
+    async def probe(self, *, timeout_s: float) -> None:
+        """Return if the provider answers a listing of at most one machine, the cheapest call that needs no machine id."""
+        try:
+            await self._channel.unary(ENCODED_LIST, pb.ListFilter(max_results=1), timeout_s=timeout_s)
+        except RpcError as error:
+            raise _typed("List", "", error) from error
+
+    def connectivity(self) -> AsyncIterator[bool]:
+        """Yield each change of the connection; see `bigfleet.aio.net.Channel`."""
+        return self._channel.connectivity()
 
     async def close(self) -> None:
         await self._channel.close()

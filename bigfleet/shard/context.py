@@ -7,6 +7,7 @@ from structlog.typing import FilteringBoundLogger
 from bigfleet.aio.clock import Clock, SteadyWall
 from bigfleet.aio.host import Host
 from bigfleet.aio.ids import Ids
+from bigfleet.aio.rng import Rng
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.actuation import Actuation
 from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
@@ -24,6 +25,7 @@ class ShardContext:
     steady: SteadyWall
     host: Host
     ids: Ids
+    rng: Rng
     guarded: GuardedInventory
     actuation: Actuation
     backoffs: BootstrapBackoffs

@@ -18,15 +18,16 @@ from bigfleet.model.errors import BigFleetError
 from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.actuation import ActuationMode
 from bigfleet.shard.core.attribution import attribution_lines
-from bigfleet.shard.core.bootstrap_backoff import admitted_actions
+from bigfleet.shard.core.hold_off import HeldActions, HoldOffRules, hold_off
 from bigfleet.shard.core.parking import ParkingLedger
 from bigfleet.shard.core.pending_action import ACQUIRES, PendingAction
 from bigfleet.shard.core.rails import cap_actions, cap_reclaims
 from bigfleet.shard.core.shortfalls import ShortfallLedger, Unmet
-from bigfleet.shard.core.views import CycleFacts, CycleView
+from bigfleet.shard.core.views import CycleFacts, CycleView, HoldOff
 from bigfleet.shard.cycle_planner import CycleInput, CyclePlan, CyclePlanner, configured_by_cluster
 from bigfleet.shard.dispatcher import DRY_RUN, SUPPRESSED, ActionDispatcher
 from bigfleet.shard.metrics import show_shortfalls
+from bigfleet.shard.provider_link import ProviderLink
 from bigfleet.shard.reconciler import Reconciler
 from bigfleet.shard.session.rollup_intake import RollupIntake
 from bigfleet.shard.session.sessions import Sessions
@@ -51,21 +52,31 @@ class CycleLoop:
         sessions: Sessions,
         reconciler: Reconciler,
         dispatcher: ActionDispatcher,
+        link: ProviderLink,
         on_cycle: Callable[[CycleView], None],
     ) -> None:
         self._options, self._guarded, self._actuation = context.options, context.guarded, context.actuation
         self._clock, self._steady, self._host = context.clock, context.steady, context.host
         self._backoffs, self._metrics, self._log = context.backoffs, context.metrics, context.log
         self._intake, self._sessions, self._reconciler = intake, sessions, reconciler
-        self._dispatcher, self._on_cycle = dispatcher, on_cycle
+        self._dispatcher, self._link, self._on_cycle = dispatcher, link, on_cycle
         self._planner = CyclePlanner(context.clock, context.options.available_capacity_interval_s)
         self._parking, self._shortfalls = ParkingLedger(), ShortfallLedger()
         self._woken = asyncio.Event()
+        self._listing_due = False
+        self._without_session: frozenset[str] = frozenset()
+        self._outage_held: int | None = None  # actions held off in the last cycle of an outage
         self.number = 0
 
-    def wake(self) -> None:
-        """Ask for a further cycle; any number of requests collapse into one."""
+    def wake(self, *, listing: bool = False) -> None:
+        """Ask for a further cycle, with `listing` for one that lists; any number of requests collapse into one."""
+        self._listing_due |= listing
         self._woken.set()
+
+    def session_opened(self, cluster: str) -> None:
+        """An operator connected: if acquisitions of its cluster were held off for that, decide again."""
+        if cluster in self._without_session:
+            self.wake()
 
     async def run(self) -> NoReturn:
         """Run cycles until cancelled; the first at once."""
@@ -73,10 +84,11 @@ class CycleLoop:
         failures = 0
         while True:
             began_s = self._now_s()
-            tick = began_s >= next_tick_s
+            tick = began_s >= next_tick_s or self._listing_due
             if tick:
                 # Counted from now, so that missed ticks collapse into this one.
                 next_tick_s = began_s + self._options.cycle_interval_s
+                self._listing_due = False
             self._woken.clear()
             try:
                 await self.cycle(listing=tick)
@@ -142,17 +154,17 @@ class CycleLoop:
         phases_s["emit"] = self._now_s() - before_s
 
         before_s = self._now_s()
-        facts, unmet = await self._dispatch_actions(given, decision, mode)
+        facts, held = await self._dispatch_actions(given, decision, mode)
         phases_s["execute"] = self._now_s() - before_s
 
         self._shortfalls.decided(
             [
                 *(Unmet(decision.verdicts[item.need].need, item.deficit) for item in decision.unresolved),
-                *unmet,
+                *held.unmet,
             ]
         )
         facts = replace(facts, duration_s=self._now_s() - began_s, phases_s=phases_s, reconciled=reconciled)
-        view = self._view(given, decision, facts)
+        view = replace(self._view(given, decision, facts), held_off=held.by_need)
         self._measure(view, plan)
         self._on_cycle(view)
         await self._host.charge("cycle", len(given.snapshot))
@@ -176,14 +188,24 @@ class CycleLoop:
 
     async def _dispatch_actions(
         self, given: CycleInput, decision: Decision, mode: ActuationMode
-    ) -> tuple[CycleFacts, list[Unmet]]:
+    ) -> tuple[CycleFacts, HeldActions]:
         actions: Sequence[Action] = decision.actions
         if mode is not ActuationMode.RUN:
+            self._show_held(HeldActions(()))
             await self._withhold(actions, mode)
-            return CycleFacts(suppressed=len(actions)), []
-        actions, unmet = admitted_actions(decision, given.snapshot, self._backoffs, given.now)
-        backed_off = len(decision.actions) - len(actions)
-        self._metrics.counter("bigfleet_shard_acquisitions_held_off_total").inc(backed_off)
+            return CycleFacts(suppressed=len(actions)), HeldActions(())
+        sessions = None if self._options.local_bootstrap else self._sessions.clusters
+        rules = HoldOffRules(
+            provider_reachable=self._link.reachable, sessions=sessions, blobs=self._backoffs, now=given.now
+        )
+        held = hold_off(decision, given.snapshot, rules)
+        self._show_held(held)
+        self._without_session = frozenset(
+            decision.verdicts[place].need.cluster
+            for place, reason in held.by_need.items()
+            if reason is HoldOff.NO_SESSION
+        )
+        actions = held.admitted
         actions, capped = cap_reclaims(
             actions,
             self._options.reclaim_cap_fraction,
@@ -203,9 +225,31 @@ class CycleLoop:
         if deferred:
             self.wake()
         facts = CycleFacts(
-            dispatched=tuple(offered.queued), capped=capped, deferred=deferred, backed_off=backed_off
+            dispatched=tuple(offered.queued), capped=capped, deferred=deferred, backed_off=held.held
         )
-        return facts, unmet
+        return facts, held
+
+    def _show_held(self, held: HeldActions) -> None:
+        """Show what is held off; an outage of the provider is logged and audited at its beginning and its end only."""
+        for reason in HoldOff:
+            self._metrics.gauge("bigfleet_shard_actions_held_off", reason=reason.value).set(
+                held.counts.get(reason, 0)
+            )
+        self._metrics.counter("bigfleet_shard_acquisitions_held_off_total").inc(
+            held.counts.get(HoldOff.BLOB_BACK_OFF, 0)
+        )
+        reason = HoldOff.PROVIDER_UNREACHABLE
+        count = held.counts.get(reason, 0)
+        if self._outage_held is None and count:
+            self._log.warning("actions_held_off", cycle=self.number, reason=reason.value, count=count)
+            self._dispatcher.audit_hold_off(reason.value, "began", count)
+            self._outage_held = count
+        elif self._outage_held is not None and not self._link.reachable:
+            self._outage_held = count
+        elif self._outage_held is not None:
+            count, self._outage_held = self._outage_held, None
+            self._log.warning("actions_released", cycle=self.number, reason=reason.value, count=count)
+            self._dispatcher.audit_hold_off(reason.value, "ended", count)
 
     async def _withhold(self, actions: Sequence[Action], mode: ActuationMode) -> None:
         """Count and audit actions that are decided and not carried out."""
@@ -256,6 +300,7 @@ class CycleLoop:
         demand = {(bucket,): rows for bucket, rows in self._intake.rows_by_bucket.items()}
         metrics.replace("bigfleet_shard_demand_machines", demand)
         show_shortfalls(metrics, view.shortfalls)
+        metrics.gauge("bigfleet_shard_provider_unreachable_seconds").set(self._link.state().unreachable_for_s)
         acquired = {action.need for action in plan.decision.actions if action.kind in ACQUIRES}
         # With one deciding thread no proposal ever conflicts.
         metrics.counter("bigfleet_shard_phase1_occ_proposals_total", outcome="committed").inc(len(acquired))

@@ -137,16 +137,26 @@ class ActionDispatcher:
 
     def audit(self, action: Action, outcome: str) -> None:
         """Write the audit record of an action."""
+        self._record(
+            cycle=self._cycle(),
+            kind=action.kind.value,
+            machine=action.machine_id,
+            cluster=action.cluster or "",
+            reason=action.reason,
+            grace_seconds=action.grace_s or 0,
+            outcome=outcome,
+        )
+
+    def audit_hold_off(self, reason: str, outcome: str, count: int) -> None:
+        """Write the audit record of the beginning or end of a hold-off of many actions."""
+        self._record(
+            msg="hold-off", cycle=self._cycle(), kind="", machine="", cluster="", reason=reason,
+            grace_seconds=0, outcome=outcome, actions=count,
+        )  # fmt: skip
+
+    def _record(self, **fields: str | int | float) -> None:
         try:
-            self._audit.record(
-                cycle=self._cycle(),
-                kind=action.kind.value,
-                machine=action.machine_id,
-                cluster=action.cluster or "",
-                reason=action.reason,
-                grace_seconds=action.grace_s or 0,
-                outcome=outcome,
-            )
+            self._audit.record(**fields)
         except DiskError as error:
             self._metrics.counter("bigfleet_shard_audit_write_errors_total").inc()
             if self._actuation.audited(written=False):
@@ -237,6 +247,8 @@ class ActionDispatcher:
         except Exception:
             self._log.exception("execution_defect", machine=pending.machine_id, kind=pending.kind.value)
             outcome = ActionOutcome.OTHER
+        if outcome is ActionOutcome.HELD_OFF:
+            return  # not carried out; the cycle that derives it again shows it (`shard#hold-off`)
         self._metrics.counter(
             "bigfleet_shard_action_execute_outcomes_total", kind=pending.kind.value, outcome=outcome.value
         ).inc()

@@ -10,11 +10,10 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bigfleet.aio.clock import monotonic_s, timeout
+from bigfleet.aio.clock import monotonic_s
 from bigfleet.model.action import ActionKind
 from bigfleet.model.errors import IllegalTransitionError, UnknownMachineError
 from bigfleet.model.machine import Machine, MachineState
-from bigfleet.provider.client import ProviderClient
 from bigfleet.provider.contract import OperationKind
 from bigfleet.provider.errors import (
     BadAnswerError,
@@ -26,6 +25,7 @@ from bigfleet.provider.errors import (
 from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.actuation import ActuationMode
 from bigfleet.shard.core.lifecycle import (
+    ApplyReport,
     BlobArrived,
     BlobFailed,
     BlobProblem,
@@ -41,10 +41,14 @@ from bigfleet.shard.core.lifecycle import (
     ExecutionEffect,
     ExecutionEvent,
     InstructOperator,
+    MachineNotRead,
+    MachineRead,
+    ReadMachine,
     RequestBlob,
     WriteMachine,
 )
 from bigfleet.shard.core.pending_action import ActionOutcome, PendingAction
+from bigfleet.shard.provider_link import HeldOffError, ProviderLink
 from bigfleet.shard.session.operator_session import SessionGoneError
 from bigfleet.shard.session.sessions import Sessions
 from bigfleet.wire.machines import rejection_reason
@@ -90,18 +94,23 @@ class Executor:
         self,
         context: ShardContext,
         *,
-        provider: ProviderClient,
+        provider: ProviderLink,
         sessions: Sessions,
         stopping: Callable[[], bool],
+        reported: Callable[[Machine], None],
     ) -> None:
+        """`reported` is called with a record that the provider gave instead of the expected one."""
         self._options, self._guarded, self._actuation = context.options, context.guarded, context.actuation
         self._backoffs, self._first_seen = context.backoffs, context.first_seen
         self._clock, self._steady, self._host = context.clock, context.steady, context.host
         self._metrics, self._log = context.metrics, context.log
-        self._provider, self._sessions, self._stopping = provider, sessions, stopping
+        self._provider, self._sessions = provider, sessions
+        self._stopping, self._reported = stopping, reported
 
     async def execute(self, pending: PendingAction, permit: WorkerPermit) -> ActionOutcome:
         """Carry out an action and return its outcome; the permit is released while waiting for an operator."""
+        if not self._provider.reachable:  # since it was queued
+            return ActionOutcome.HELD_OFF
         run = _Run(pending, Execution(pending), permit, self._now_s() + self._options.execute_timeout_s)
         event: ExecutionEvent | None = None
         while True:
@@ -129,6 +138,8 @@ class Executor:
                 self._write(run, effect)
             elif isinstance(effect, InstructOperator):
                 self._instruct(run.pending, effect.machine)
+            elif isinstance(effect, ApplyReport):
+                self._reported(effect.record)
         return effects[-1]
 
     def _write(self, run: _Run, write: WriteMachine) -> None:
@@ -187,6 +198,8 @@ class Executor:
             if self._stopping() or self._actuation.mode is ActuationMode.PAUSED:  # since the action began
                 return CallNeverSent()
             return await self._call(run, effect)
+        if isinstance(effect, ReadMachine):
+            return await self._read(run)
         raise TypeError(f"no effect to wait for: {effect!r}")
 
     # Bootstrap blobs
@@ -237,15 +250,14 @@ class Executor:
         if left_s <= 0:
             return CallNeverSent()
         try:
-            async with timeout(self._clock, left_s):
-                record = await self._send(run, call, left_s)
-        except (TimeoutError, OutcomeUnknownError) as error:
+            record = await self._send(run, call, left_s)
+        except OutcomeUnknownError as error:
             self._log.warning(
                 "call_unanswered", call=call.kind.call, machine=call.machine.id, problem=str(error)
             )
             return CallUnanswered()
-        except NeverSentError:
-            return CallNeverSent()
+        except NeverSentError as error:
+            return CallNeverSent(held_off=isinstance(error, HeldOffError))
         except BadAnswerError as error:
             self._count_fencing(fenced=False)
             if error.cause is not None:
@@ -262,6 +274,19 @@ class Executor:
         elif call.kind is OperationKind.DELETE:
             self._metrics.counter("bigfleet_shard_idle_releases_total").inc()
         return CallAcked(record)
+
+    async def _read(self, run: _Run) -> ExecutionEvent:
+        machine_id, left_s = run.pending.machine_id, run.deadline_s - self._now_s()
+        if self._stopping() or self._actuation.mode is ActuationMode.PAUSED:
+            return MachineNotRead(ActionOutcome.HELD_OFF)
+        try:
+            return MachineRead(await self._provider.get(machine_id, timeout_s=left_s))
+        except HeldOffError:
+            return MachineNotRead(ActionOutcome.HELD_OFF)
+        except ProviderError as error:
+            unanswered = isinstance(error, OutcomeUnknownError | NeverSentError)
+            self._log.warning("drain_not_begun", machine=machine_id, problem=str(error))
+            return MachineNotRead(ActionOutcome.CTX_CANCELED if unanswered else ActionOutcome.PROVIDER_ERROR)
 
     async def _send(self, run: _Run, call: CallProvider, left_s: float) -> Machine:
         machine, provider = call.machine, self._provider

@@ -211,6 +211,28 @@ SHARD_METRICS = catalogue(
             " how long ago the shard started.",
         ),
         gauge(
+            "bigfleet_shard_provider_reachable", "1 while the provider answers, 0 while it is unreachable."
+        ),
+        gauge(
+            "bigfleet_shard_provider_unreachable_seconds",
+            "For how long the provider has been unreachable; 0 while it answers.",
+        ),
+        counter(
+            "bigfleet_shard_provider_calls_total",
+            "Calls to the provider that were tried, by how they ended: answered, refused by the provider, sent without an answer, "
+            "not sent for want of a connection, or given up by the shard.",
+            labels=(
+                Label("call", ("Create", "Configure", "Drain", "Delete", "Get", "List", "Probe")),
+                Label("result", ("ok", "refused", "unanswered", "not_sent", "given_up")),
+            ),
+            on_demand=True,
+        ),
+        gauge(
+            "bigfleet_shard_actions_held_off",
+            "Actions that the last cycle decided and did not start, by reason.",
+            labels=(Label("reason", tuple(HoldOff)),),
+        ),
+        gauge(
             "bigfleet_shard_self_paused",
             "1 after the shard stopped its own actuation because the provider fenced it three times in a row.",
         ),
@@ -268,19 +290,6 @@ SHARD_METRICS = catalogue(
         gauge(
             "bigfleet_shard_listings_held",
             "Full listings in a row whose removals are held because they lack too many machines.",
-        ),
-        gauge(
-            "bigfleet_shard_provider_reachable",
-            "1 while the provider answers; 0 after three calls in a row failed on the way, until one is answered.",
-        ),
-        gauge(
-            "bigfleet_shard_provider_unreachable_seconds",
-            "For how long the provider has been unreachable; 0 while it is reachable.",
-        ),
-        gauge(
-            "bigfleet_shard_actions_held_off",
-            "Actions of the last cycle that the shard decided and does not start, by reason.",
-            labels=(Label("reason", tuple(reason.value for reason in HoldOff)),),
         ),
         gauge(
             "bigfleet_shard_offering_cool_offs",

@@ -17,12 +17,12 @@ from bigfleet.aio.clock import monotonic_s, timeout
 from bigfleet.model.errors import InvalidFieldError, UnknownMachineError
 from bigfleet.model.inventory import Inventory, Rows
 from bigfleet.model.machine import TRANSITIONS, Machine, MachineState
-from bigfleet.provider.client import ProviderClient
 from bigfleet.provider.errors import ListTooLargeError, NoSuchMachineError, ProviderError
 from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.listing_guard import ListingGuard
 from bigfleet.shard.core.reconcile import Disputes, RecordChange, judge, vanished
 from bigfleet.shard.dispatcher import ActionDispatcher
+from bigfleet.shard.provider_link import ProviderLink
 from bigfleet.shard.session.sessions import Sessions
 from bigfleet.shard.skipped_metadata import SkippedMetadataLog
 from bigfleet.wire.listing import ListingReader, MachineListing, RejectedRecord
@@ -50,7 +50,7 @@ class Reconciler:
         self,
         context: ShardContext,
         *,
-        provider: ProviderClient,
+        provider: ProviderLink,
         dispatcher: ActionDispatcher,
         sessions: Sessions,
         configured: Callable[[Machine], None],
@@ -73,13 +73,16 @@ class Reconciler:
         )
         self.done_once = False
         """Whether a listing of the provider was applied once; never becomes false again."""
+        self._applied_s: float | None = None
 
     async def reconcile(self) -> bool:
         """List, wait for at most a cycle interval, apply; return whether a listing was applied.
 
-        A listing that takes longer continues, and a later cycle applies it.
+        A listing that takes longer continues, and a later cycle applies it. None begins while the provider is unreachable.
         """
         if self._fetching is None:
+            if not self._provider.reachable:
+                return False
             self._dispatcher.watch()
             self._fetching = asyncio.get_running_loop().create_task(self._fetch(), name="provider listing")
         try:
@@ -98,6 +101,7 @@ class Reconciler:
             return False
         self._listed_s = self._steady.now_s()
         self._metrics.gauge("bigfleet_shard_last_reconcile_success_timestamp_seconds").set(self._listed_s)
+        self._applied_s = monotonic_s(self._clock)
         if not self.done_once:
             self.done_once = True
             self._log.info("first_reconcile", machines=len(self._guarded.inventory))
@@ -109,6 +113,10 @@ class Reconciler:
         """For how long listings have been doubted, and how many machines the last one lacked; None when none is."""
         since_s = self._guard.since_s
         return None if since_s is None else (monotonic_s(self._clock) - since_s, self._guard.missing)
+
+    def listing_age_s(self) -> float | None:
+        """How long ago a listing was applied last; None before the first."""
+        return None if self._applied_s is None else monotonic_s(self._clock) - self._applied_s
 
     async def stop(self) -> None:
         """Cancel a listing in flight."""
@@ -246,6 +254,10 @@ class Reconciler:
             "report_disputed", machine=local.id, known=local.state.label, reported=reported.state.label
         )
         return False
+
+    def reported(self, record: Machine) -> None:
+        """Apply the record of a machine that was read for another purpose."""
+        self._apply_record(record)
 
     def _write(self, local: Machine, change: RecordChange) -> None:
         inventory, after, now = self._guarded.inventory, change.machine, self._steady.now_s()

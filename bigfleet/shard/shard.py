@@ -10,7 +10,9 @@ Rules: `shard#static-stability`, `shard#start-and-stop`, `shard#readiness`, `sha
     await shard.run()          # until cancelled, or until a defect ends it
 """
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from structlog.typing import FilteringBoundLogger
@@ -19,7 +21,7 @@ from bigfleet.aio.clock import SteadyWall
 from bigfleet.aio.net import Code, RpcRefusedError
 from bigfleet.aio.seams import Seams
 from bigfleet.aio.service import BoundService
-from bigfleet.model.machine import MachineState
+from bigfleet.model.machine import Machine, MachineState
 from bigfleet.obs.audit import Audit, NoAudit
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.client import ProviderClient
@@ -27,12 +29,13 @@ from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.actuation import Actuation, ActuationMode
 from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
-from bigfleet.shard.core.views import CycleView, ShardStatus, TermMark
+from bigfleet.shard.core.views import CycleView, ProviderState, ShardStatus, TermMark
 from bigfleet.shard.cycle_loop import CycleLoop
 from bigfleet.shard.dispatcher import ActionDispatcher
 from bigfleet.shard.executor import Executor
 from bigfleet.shard.guarded_inventory import GuardedInventory
 from bigfleet.shard.options import ShardOptions
+from bigfleet.shard.provider_link import ProviderLink
 from bigfleet.shard.reconciler import Reconciler
 from bigfleet.shard.session.rollup_intake import RollupIntake
 from bigfleet.shard.session.service import SessionService
@@ -71,6 +74,7 @@ class Shard:
             steady=steady,
             host=seams.host,
             ids=seams.ids,
+            rng=seams.rng,
             guarded=GuardedInventory(),
             actuation=self.actuation,
             backoffs=BootstrapBackoffs(),
@@ -82,18 +86,20 @@ class Shard:
         self.inventory = context.guarded.inventory
         self.sessions = Sessions(context, self._acknowledge)
         self.intake = RollupIntake(context, self.wake)
+        self.link = ProviderLink(context, provider, on_lost=self.wake, on_back=self._list_now)
         executor = Executor(
             context,
-            provider=provider,
+            provider=self.link,
             sessions=self.sessions,
             stopping=lambda: self.dispatcher.stopping,
+            reported=self._reported,
         )
         self.dispatcher = ActionDispatcher(
             context, executor, audit=self._audit, cycle=lambda: self.loop.number, wake=self.wake
         )
         self.reconciler = Reconciler(
             context,
-            provider=provider,
+            provider=self.link,
             dispatcher=self.dispatcher,
             sessions=self.sessions,
             configured=executor.configured,
@@ -104,8 +110,10 @@ class Shard:
             sessions=self.sessions,
             reconciler=self.reconciler,
             dispatcher=self.dispatcher,
+            link=self.link,
             on_cycle=self._completed,
         )
+        self.sessions.on_installed = self.loop.session_opened
         self._service = SessionService(
             context, self.sessions, self.intake, may_open=lambda: not self.dispatcher.stopping
         )
@@ -119,14 +127,34 @@ class Shard:
         """Request another cycle."""
         self.loop.wake()
 
+    def _reported(self, record: Machine) -> None:
+        self.reconciler.reported(record)
+
+    def _list_now(self) -> None:
+        self.loop.wake(listing=True)
+
     async def run(self) -> NoReturn:
-        """Run cycles and workers until cancelled; only a defect ends it otherwise."""
+        """Run cycles, workers and probes until cancelled; only a defect ends it otherwise."""
         if self.options.actuation_paused:
             self._log.warning("actuation_paused", why="--actuation-paused")
         elif self.options.dry_run:
             self._log.info("dry_run_mode", why="--dry-run")
         self.dispatcher.start()
-        await self.loop.run()
+        loop = asyncio.get_running_loop()
+        parts = (
+            loop.create_task(self.link.run(), name="provider link"),
+            loop.create_task(self.loop.run(), name="cycles"),
+        )
+        try:
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in parts:
+                if part.done():
+                    part.result()
+        finally:
+            for part in parts:
+                part.cancel()
+            await asyncio.wait(parts)
+        raise AssertionError("the parts of a shard do not end")
 
     async def stop(self, grace_s: float) -> None:
         """Start nothing new, roll back what waits for a blob, give running calls their grace; nothing is drained."""
@@ -170,6 +198,17 @@ class Shard:
             queued=self.dispatcher.queued,
             in_flight=self.dispatcher.in_flight,
             now_ns=self.steady.now_ns(),
+            provider=self.provider_state(),
+        )
+
+    def provider_state(self) -> ProviderState:
+        """The provider as this shard sees it now."""
+        doubted_for_s, missing = self.reconciler.doubted or (None, 0)
+        return replace(
+            self.link.state(),
+            last_listing_age_s=self.reconciler.listing_age_s(),
+            doubted_for_s=doubted_for_s,
+            doubted_missing=missing,
         )
 
     def is_accepted(self, machine_id: str) -> bool:

@@ -5,15 +5,9 @@ Must never: hold a cluster's other profiles, or a profile whose blob was merely 
 Rules: `shard#blob-back-off`; ADR-0071.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bigfleet.model.action import Action
-from bigfleet.model.decision import Decision
-from bigfleet.model.inventory import InventorySnapshot
-from bigfleet.model.resources import ZERO
-from bigfleet.shard.core.pending_action import ACQUIRES
-from bigfleet.shard.core.shortfalls import Unmet
 from bigfleet.shard.core.views import BootstrapBackoff
 
 FIRST_S = 5.0
@@ -69,32 +63,3 @@ class BootstrapBackoffs:
     def views(self) -> Mapping[tuple[str, str], BootstrapBackoff]:
         """The back-offs as readers see them."""
         return {key: BootstrapBackoff(entry.error, entry.until_s) for key, entry in self._entries.items()}
-
-
-def admitted_actions(
-    decision: Decision, snapshot: InventorySnapshot, backoffs: BootstrapBackoffs, now: float
-) -> tuple[Sequence[Action], list[Unmet]]:
-    """The actions without acquisitions under back-off, and the demand that stays unmet without them (`shard#blob-back-off`)."""
-    if not len(backoffs):
-        return decision.actions, []
-    kept: list[Action] = []
-    withheld: dict[int, list[str]] = {}
-    for action in decision.actions:
-        if (
-            action.kind not in ACQUIRES
-            or action.need is None
-            or action.cluster is None
-            or backoffs.admits(action.cluster, action.fingerprint or "", now)
-        ):
-            kept.append(action)
-        else:
-            withheld.setdefault(action.need, []).append(action.machine_id)
-    unmet = []
-    for place, machine_ids in withheld.items():
-        need = decision.verdicts[place].need
-        offered = ZERO
-        for row in map(snapshot.row_of, machine_ids):
-            if row is not None:
-                offered = offered + snapshot.shapes[int(snapshot.columns["shape"][row])].capacity
-        unmet.append(Unmet(need, need.total - (need.total - offered)))
-    return kept, unmet

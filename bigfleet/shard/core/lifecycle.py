@@ -78,12 +78,28 @@ class CallRefused(ExecutionEvent):
 
 @dataclass(frozen=True, slots=True)
 class CallNeverSent(ExecutionEvent):
-    """No connection was made, so the provider cannot have received the call."""
+    """No connection was made, so the provider cannot have received the call; `held_off`: it was not even tried."""
+
+    held_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CallUnanswered(ExecutionEvent):
     """The deadline passed or the connection broke; the call may still take effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRead(ExecutionEvent):
+    """The provider answered with the machine's present record."""
+
+    record: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class MachineNotRead(ExecutionEvent):
+    """The provider did not say in which state the machine is."""
+
+    outcome: ActionOutcome
 
 
 # Effects: what to do, in order. The shell waits only for the last one.
@@ -125,6 +141,20 @@ class CallProvider(ExecutionEffect):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadMachine(ExecutionEffect):
+    """Read the machine's record from the provider."""
+
+    machine_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyReport(ExecutionEffect):
+    """Treat a record as one that a listing reported."""
+
+    record: Machine
+
+
+@dataclass(frozen=True, slots=True)
 class EndExecution(ExecutionEffect):
     """The execution is over."""
 
@@ -145,19 +175,19 @@ class Execution:
         self.pending = pending
         self._before: Machine | None = None  # the record before the call in flight
         self._waits_for: str = ""
-        self._hihistory: list[str] = []
+        self._history: list[str] = []
 
     def begin(self, machine: Machine) -> Effects:
         """Check that the action still applies, and return the first effects."""
-        self._hihistory.append(f"{self.pending.kind} in {machine.state.label}")
+        self._history.append(f"{self.pending.kind} in {machine.state.label}")
         return self._wait_for_last(_BEGIN[self.pending.kind](self, machine))
 
     def handle(self, machine: Machine, event: ExecutionEvent) -> Effects:
         """Continue with the result of the last effect; `machine` is the present record."""
-        self._hihistory.append(type(event).__name__)
+        self._history.append(type(event).__name__)
         transition = TRANSITIONS.get((self._waits_for, type(event)))
         if transition is None:
-            history = ", ".join(self._hihistory)
+            history = ", ".join(self._history)
             raise UnexpectedEventError(
                 f"machine {machine.id}: waits for {self._waits_for!r}; so far {history}"
             )
@@ -169,6 +199,8 @@ class Execution:
             self._waits_for = _BLOB
         elif isinstance(last, CallProvider):
             self._waits_for = last.kind
+        elif isinstance(last, ReadMachine):
+            self._waits_for = _READ
         else:
             self._waits_for = ""
         return effects
@@ -204,6 +236,15 @@ class Execution:
     def _drain(self, machine: Machine) -> Effects:
         if machine.state is not S.CONFIGURED:
             return (EndExecution(ActionOutcome.SUCCESS),)
+        # An operator that evicts pods for a provider that is away empties a node for nothing.
+        return (ReadMachine(machine.id),)
+
+    def _read(self, machine: Machine, event: MachineRead) -> Effects:
+        record = event.record
+        if machine.state is not S.CONFIGURED:
+            return (EndExecution(ActionOutcome.SUCCESS),)
+        if (record.state, record.cluster) != (S.CONFIGURED, machine.cluster):
+            return ApplyReport(record), EndExecution(ActionOutcome.STALE_STATE)
         self._before = machine
         need = self.pending.need if self.pending.kind is ActionKind.PREEMPT else None
         draining = replace(
@@ -214,6 +255,9 @@ class Execution:
             else NeedRef(need.cluster, need.profile.fingerprint, need.group),
         )
         return InstructOperator(machine), WriteMachine(draining), CallProvider(OperationKind.DRAIN, draining)
+
+    def _not_read(self, _machine: Machine, event: MachineNotRead) -> Effects:
+        return (EndExecution(event.outcome),)
 
     def _delete(self, machine: Machine) -> Effects:
         if machine.state is not S.IDLE:
@@ -274,6 +318,13 @@ class Execution:
             after = replace(after, host=NO_HOST)
         return WriteMachine(after), EndExecution(ActionOutcome.SUCCESS)
 
+    def _drain_refused(self, _machine: Machine, event: CallRefused) -> Effects:
+        """The machine still serves; the write says so to the operator, which was instructed to drain it."""
+        if self._before is None:
+            raise UnexpectedEventError(f"machine {self.pending.machine_id}: nothing to undo")
+        outcome = ActionOutcome.FENCED if event.fenced else ActionOutcome.PROVIDER_ERROR
+        return WriteMachine(self._before, undo=True), EndExecution(outcome)
+
     def _ack_unreadable(self, _machine: Machine, _event: CallAckUnreadable) -> Effects:
         # The call was accepted; the next listing shows the result.
         return (EndExecution(ActionOutcome.PROVIDER_ERROR),)
@@ -281,10 +332,11 @@ class Execution:
     def _refused(self, machine: Machine, event: CallRefused) -> Effects:
         return self._failed(machine, f"{self._waits_for}: {event.text}", fenced=event.fenced)
 
-    def _never_sent(self, _machine: Machine, _event: CallNeverSent) -> Effects:
+    def _never_sent(self, _machine: Machine, event: CallNeverSent) -> Effects:
         if self._before is None:
             raise UnexpectedEventError(f"machine {self.pending.machine_id}: nothing to undo")
-        return WriteMachine(self._before, undo=True), EndExecution(ActionOutcome.PROVIDER_ERROR)
+        outcome = ActionOutcome.HELD_OFF if event.held_off else ActionOutcome.PROVIDER_ERROR
+        return WriteMachine(self._before, undo=True), EndExecution(outcome)
 
     def _unanswered(self, _machine: Machine, _event: CallUnanswered) -> Effects:
         return (EndExecution(ActionOutcome.CTX_CANCELED),)
@@ -316,6 +368,7 @@ def unbound(machine: Machine, record: Machine | None = None) -> Machine:
 
 
 _BLOB = "blob"
+_READ = "read"
 
 _BLOB_OUTCOMES = {
     BlobProblem.NO_SESSION: ActionOutcome.NO_SESSION,
@@ -345,8 +398,11 @@ TRANSITIONS: Mapping[tuple[str, type[ExecutionEvent]], Callable[[Execution, Mach
     (OperationKind.DRAIN, CallAckUnreadable): Execution._ack_unreadable,
     (OperationKind.DELETE, CallAcked): Execution._deleted,
     (OperationKind.DELETE, CallAckUnreadable): Execution._ack_unreadable,
+    (_READ, MachineRead): Execution._read,
+    (_READ, MachineNotRead): Execution._not_read,
     **{(kind, CallRefused): Execution._refused for kind in OperationKind},
+    (OperationKind.DRAIN, CallRefused): Execution._drain_refused,
     **{(kind, CallNeverSent): Execution._never_sent for kind in OperationKind},
     **{(kind, CallUnanswered): Execution._unanswered for kind in OperationKind},
 }
-"""The method for an event, by what the execution waits for: a blob, or the answer to a call."""
+"""The method for an event, by what the execution waits for: a blob, the machine's record, or the answer to a call."""

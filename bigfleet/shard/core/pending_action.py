@@ -39,6 +39,8 @@ class ActionOutcome(StrEnum):
     INVENTORY_MISS = "inventory_miss"
     MISSING_PROFILE = "missing_profile"
     OTHER = "other"
+    HELD_OFF = "held_off"
+    """The provider became unreachable before the call; neither executed nor audited (`shard#hold-off`)."""
 
 
 @dataclass(frozen=True, slots=True)

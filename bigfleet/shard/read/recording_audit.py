@@ -5,7 +5,7 @@ Must never: keep a record from the audit file.
 Rules: `dashboard#insight-service`, `shard#audit-log`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from bigfleet.obs.audit import Audit
 from bigfleet.shard.core.read.decision_log import DecisionLog
@@ -18,7 +18,12 @@ class RecordingAudit:
         self._inner, self._decisions, self._now_ns = inner, decisions, now_ns
 
     def record(self, **fields: str | int | float) -> None:
-        """Add a record to the decision log, then pass it on."""
+        """Add the record of an action to the decision log, then pass it on."""
+        if fields["kind"]:
+            self._add(fields)
+        self._inner.record(**fields)
+
+    def _add(self, fields: Mapping[str, str | int | float]) -> None:
         self._decisions.add(
             at_ns=self._now_ns(),
             cycle=int(fields["cycle"]),
@@ -29,7 +34,6 @@ class RecordingAudit:
             grace_s=int(fields["grace_seconds"]),
             outcome=str(fields["outcome"]),
         )
-        self._inner.record(**fields)
 
     def close(self) -> None:
         """Close the inner audit."""

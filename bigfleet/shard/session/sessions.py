@@ -16,6 +16,10 @@ from bigfleet.wire import session_frames
 _SLICE = 200  # node states queued between two turns of the event loop
 
 
+def _ignore(_cluster: str) -> None:
+    """Do nothing."""
+
+
 class Sessions:
     """Sessions by cluster."""
 
@@ -26,6 +30,8 @@ class Sessions:
         self.acknowledge = acknowledge
         self._open: dict[str, OperatorSession] = {}
         self._left: set[str] = set()
+        self.on_installed: Callable[[str], None] = _ignore
+        """Called with the cluster of each new session."""
         self.settled = False
         """Whether the provider was listed in full once, so that a missing machine is known to be missing."""
 
@@ -56,6 +62,7 @@ class Sessions:
         if before is not None:
             self._left.add(session.cluster)
             before.end(RpcRefusedError(Code.ABORTED, "a newer session of this cluster took over"))
+        self.on_installed(session.cluster)
 
     def remove(self, session: OperatorSession) -> None:
         """Remove a session whose stream ended; a newer session of the cluster stays."""

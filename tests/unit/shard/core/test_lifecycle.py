@@ -17,6 +17,7 @@ from bigfleet.model.profile import Profile
 from bigfleet.provider.contract import OperationKind
 from bigfleet.shard.core.lifecycle import (
     TRANSITIONS,
+    ApplyReport,
     BlobArrived,
     BlobFailed,
     BlobProblem,
@@ -31,6 +32,9 @@ from bigfleet.shard.core.lifecycle import (
     ExecutionEffect,
     ExecutionEvent,
     InstructOperator,
+    MachineNotRead,
+    MachineRead,
+    ReadMachine,
     RequestBlob,
     UnexpectedEventError,
     WriteMachine,
@@ -147,25 +151,72 @@ def test_a_configure_answered_for_another_cluster_is_not_believed() -> None:
     assert step == (EndExecution(ActionOutcome.PROVIDER_ERROR),)
 
 
+def draining() -> tuple[Execution, Machine]:
+    """A drain whose machine was read and whose call was made."""
+    before = machine("m-1", S.CONFIGURED, assigned=STAMP)
+    execution = Execution(order(ActionKind.RECLAIM))
+    execution.begin(before)
+    return execution, written(execution.handle(before, MachineRead(before)))[-1]
+
+
+@pytest.mark.rule("shard#get-before-drain")
 @pytest.mark.parametrize("kind", [ActionKind.RECLAIM, ActionKind.PREEMPT])
-def test_a_drain_tells_the_operator_first_and_remembers_whom_it_is_for(kind: ActionKind) -> None:
+def test_a_drain_reads_the_machine_then_instructs_the_operator_and_remembers_its_need(
+    kind: ActionKind,
+) -> None:
     before = machine("m-1", S.CONFIGURED, cluster="batch")
-    step = Execution(order(kind)).begin(before)
+    execution = Execution(order(kind))
+    assert execution.begin(before) == (ReadMachine("m-1"),)
+    step = execution.handle(before, MachineRead(before))
     assert step[0] == InstructOperator(before)
-    draining = written(step)[0]
-    assert draining.state is S.DRAINING
+    drained = written(step)[0]
+    assert drained.state is S.DRAINING
     preempted = NeedRef("prod", NEED.profile.fingerprint, "gang") if kind is ActionKind.PREEMPT else None
-    assert draining.draining_for == preempted
-    assert step[-1] == CallProvider(OperationKind.DRAIN, draining)
+    assert drained.draining_for == preempted
+    assert step[-1] == CallProvider(OperationKind.DRAIN, drained)
+
+
+@pytest.mark.rule("shard#get-before-drain")
+@pytest.mark.parametrize("outcome", [ActionOutcome.CTX_CANCELED, ActionOutcome.HELD_OFF])
+def test_a_machine_that_cannot_be_read_is_not_drained(outcome: ActionOutcome) -> None:
+    before = machine("m-1", S.CONFIGURED)
+    execution = Execution(order(ActionKind.RECLAIM))
+    execution.begin(before)
+    assert execution.handle(before, MachineNotRead(outcome)) == (EndExecution(outcome),)
+
+
+@pytest.mark.rule("shard#get-before-drain")
+@pytest.mark.parametrize(
+    "record",
+    [machine("m-1", S.FAILED, last_error="burnt"), machine("m-1", S.CONFIGURED, cluster="other")],
+    ids=["failed", "bound elsewhere"],
+)
+def test_a_machine_that_the_provider_knows_otherwise_is_reported_and_not_drained(record: Machine) -> None:
+    before = machine("m-1", S.CONFIGURED, cluster="prod")
+    execution = Execution(order(ActionKind.RECLAIM))
+    execution.begin(before)
+    assert execution.handle(before, MachineRead(record)) == (
+        ApplyReport(record),
+        EndExecution(ActionOutcome.STALE_STATE),
+    )
+
+
+@pytest.mark.rule("shard#get-before-drain")
+@pytest.mark.parametrize("fenced", [False, True])
+def test_a_refused_drain_puts_the_machine_back_into_service(fenced: bool) -> None:
+    execution, record = draining()
+    step = execution.handle(record, CallRefused("busy", fenced=fenced))
+    assert step[0] == WriteMachine(machine("m-1", S.CONFIGURED, assigned=STAMP), undo=True)
+    assert ended(step) is (ActionOutcome.FENCED if fenced else ActionOutcome.PROVIDER_ERROR)
 
 
 def test_a_drain_that_is_over_frees_the_machine_and_one_under_way_is_left_to_reconcile() -> None:
-    execution, draining = started(ActionKind.RECLAIM, S.CONFIGURED, assigned=STAMP)
-    assert execution.handle(draining, CallAcked(machine("m-1", S.DRAINING))) == (
+    execution, record = draining()
+    assert execution.handle(record, CallAcked(machine("m-1", S.DRAINING))) == (
         EndExecution(ActionOutcome.SUCCESS),
     )
-    execution, draining = started(ActionKind.RECLAIM, S.CONFIGURED, assigned=STAMP)
-    step = execution.handle(draining, CallAcked(machine("m-1", S.IDLE)))
+    execution, record = draining()
+    step = execution.handle(record, CallAcked(machine("m-1", S.IDLE)))
     assert written(step) == [machine("m-1", S.IDLE)]
 
 
@@ -183,7 +234,7 @@ def test_a_delete_that_is_over_leaves_a_slot_without_a_host() -> None:
 STARTS: dict[OperationKind, Callable[[], tuple[Execution, Machine]]] = {
     OperationKind.CREATE: lambda: started(ActionKind.PROVISION, S.SPECULATIVE),
     OperationKind.CONFIGURE: with_blob,
-    OperationKind.DRAIN: lambda: started(ActionKind.RECLAIM, S.CONFIGURED, assigned=STAMP),
+    OperationKind.DRAIN: draining,
     OperationKind.DELETE: lambda: started(ActionKind.DELETE, S.IDLE),
 }
 BEFORE = {
@@ -194,7 +245,7 @@ BEFORE = {
 }
 
 
-@pytest.mark.parametrize("kind", list(OperationKind))
+@pytest.mark.parametrize("kind", [OperationKind.CREATE, OperationKind.CONFIGURE, OperationKind.DELETE])
 def test_a_refusal_fails_the_machine_with_the_providers_words(kind: OperationKind) -> None:
     execution, record = STARTS[kind]()
     step = execution.handle(record, CallRefused("no quota"))
