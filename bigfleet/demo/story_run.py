@@ -11,14 +11,19 @@ from typing import Any, Final
 from bigfleet.aio.clock import NANOSECONDS, timeout
 from bigfleet.demo.session_peer import SessionPeer
 from bigfleet.demo.virtual_fleet import FAKE_HOST, SHARD_HOST, VirtualFleet
+from bigfleet.engine.verdicts import short_places
 from bigfleet.explain.amounts import readable
+from bigfleet.explain.verdict_line import ProblemLine, status_lines, verdict_line
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
 from bigfleet.provider.fake.inventory import Pool
 from bigfleet.provider.fake.options import FakeOptions
+from bigfleet.shard.core.problems import Problem, problems_of
 from bigfleet.shard.core.views import CycleView
-from bigfleet.shard.read.explainer import Explainer
+from bigfleet.shard.read.coverage_reader import CoverageReader
+from bigfleet.shard.read.explainer import Explainer, PresentFacts
+from bigfleet.shard.read.live_sources import live_sources
 
 PATIENCE_S: Final = 1_800.0
 
@@ -98,7 +103,7 @@ class StoryRun:
         view = self.view()
         return [
             machine
-            for machine in (view.snapshot.machines() if view else ())
+            for machine in (view.every_machine.machines() if view else ())
             if cluster in ("", machine.cluster) and state in (None, machine.state)
         ]
 
@@ -124,13 +129,35 @@ class StoryRun:
                 return "" if verdict.satisfied else verdict.reason.value
         return ""
 
+    async def status(self) -> tuple[Problem, ...]:
+        """Print the first lines of `bigfleet status`; returns the problems."""
+        shard, view = self.fleet.shard, self.view()
+        if view is None:
+            raise StoryError("the shard has not decided yet")
+        sources = live_sources(shard)
+        coverage = await CoverageReader(shard, sources).now(view)
+        found = problems_of(shard.status(), view, coverage, sources)
+        lines = [ProblemLine(item.kind.value, item.text, item.for_s) for item in found]
+        needs = len(view.decision.verdicts)
+        verdict = verdict_line(
+            needs=needs,
+            covered=needs - len(coverage.uncovered),
+            short=len(short_places(view.decision.verdicts)) + len(coverage.held_short),
+            problems=lines,
+        )
+        for line in status_lines(verdict, lines):
+            self.say(f"bigfleet status: {line}")
+        return found
+
     async def why(self, cluster: str) -> Mapping[str, Any]:
         """Explain the need of a cluster, and print the sentence."""
         view = self.view()
         if view is None:
             raise StoryError("the shard has not decided yet")
-        explanation: dict[str, Any] = json.loads(
-            (await Explainer().need(view, cluster, None, quick=True)).document
-        )
+        sources = live_sources(self.fleet.shard)
+        coverage = await CoverageReader(self.fleet.shard, sources).now(view)
+        now = PresentFacts(coverage, sources.now(view.now))
+        explained = await Explainer().need(view, cluster, None, quick=True, now=now)
+        explanation: dict[str, Any] = json.loads(explained.document)
         self.say(f"bigfleet explain --need {cluster}: {explanation['sentence']}")
         return explanation

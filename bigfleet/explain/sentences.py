@@ -98,9 +98,9 @@ def _fares(explanation: NeedExplanation) -> str:
         refused = "" if verdict.reason is Reason.NO_MATCHING_SUPPLY else _refused(explanation)
         return f"{_short(explanation)}; {why}{refused}{_does_not_come(split)}."
     if split.covered:
-        return f"Covered: {amounts_text(need.total)} by {coverage_text(split)}{where}."
+        return f"Covered: {amounts_text(need.total)}{where} ({coverage_text(split)})."
     lacking = (
-        f"{amounts_text(split.missing)} of {amounts_text(need.total)} missing, {coverage_text(split)}{where}"
+        f"{amounts_text(split.missing)} of {amounts_text(need.total)} missing{where} ({coverage_text(split)})"
     )
     if split.held_off:
         return f"Not covered: {lacking}{_does_not_come(split)}."

@@ -29,6 +29,12 @@ def verdict_line(*, needs: int, covered: int, short: int, problems: Iterable[Pro
     return "; ".join(parts)
 
 
+def status_lines(verdict: str, problems: Iterable[ProblemLine]) -> list[str]:
+    """The verdict, and the problems that it does not already name."""
+    named = (item.text for item in problems if item.text not in verdict)
+    return [*([verdict] if verdict else []), *(f"problem: {text}" for text in named)]
+
+
 def _needs(needs: int, covered: int, short: int, problems: list[ProblemLine]) -> str:
     if not needs:
         return "No cluster asks for capacity"

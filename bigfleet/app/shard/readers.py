@@ -7,7 +7,7 @@ Rules: `shard#static-stability`, `shard#coordinator-client`, `shard#inspection`,
 """
 
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
@@ -19,10 +19,11 @@ from bigfleet.app.shard.command import ShardSettings
 from bigfleet.coordlink.link import CoordinatorLink
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.read.decision_log import DecisionLog
-from bigfleet.shard.core.read.status_sources import CoordinatorLinkStatus, StatusSources
+from bigfleet.shard.core.read.status_sources import CoordinatorLinkStatus
 from bigfleet.shard.read.coverage_reader import CoverageReader
 from bigfleet.shard.read.cycle_follower import CycleFollower
 from bigfleet.shard.read.insight_service import InsightService
+from bigfleet.shard.read.live_sources import live_sources
 from bigfleet.shard.read.need_frames import NeedFrames
 from bigfleet.shard.read.problem_watch import ProblemWatch
 from bigfleet.shard.read.read_service import ReadService
@@ -82,22 +83,15 @@ def readers_of(
             interval_s=settings.coordinator_heartbeat_interval,
         )
     follower = CycleFollower(shard, decisions, clock=seams.clock, log=log)
-    sources = StatusSources(
+    sources = replace(
+        live_sources(shard),
         version=__version__,
-        cycle_interval_s=settings.cycle_interval,
-        actuation_paused=settings.actuation_paused,
         coordinator=lambda: None if link is None else _link_status(link, shard.term.value),
         last_reconcile_ns=lambda: round(
             metrics.value("bigfleet_shard_last_reconcile_success_timestamp_seconds") * NANOSECONDS
         ),
         rollup_accepted_ns=lambda cluster: shard.intake.accepted_ns.get(cluster, 0),
-        held_rollups=shard.intake.held_rollups,
-        is_pending=shard.dispatcher.is_pending,
         totals=lambda: metrics.totals("bigfleet_shard_"),
-        live_states=shard.live_states,
-        now_s=shard.steady.now_s,
-        self_pause=shard.actuation.self_pause,
-        audit_lost=shard.actuation.audit_problem,
     )
     coverage = CoverageReader(shard, sources)
     frames = NeedFrames(coverage)

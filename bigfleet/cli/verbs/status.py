@@ -143,10 +143,8 @@ def _text(
     if status.HasField("provider") and status.provider.last_listing_age_seconds >= 0:
         parts.append(f"provider listed {round(status.provider.last_listing_age_seconds)} s ago")
     problems = [problem.text for problem in status.problems]
-    verdict = _verdict(status) if status.cycle.number else ""
     lines = [
-        *([verdict] if verdict else []),
-        *(f"problem: {text}" for text in problems if text not in verdict),
+        *_first_lines(status),
         cycle_line(console, status.cycle, *parts),
         *(f"note: {note}" for note in status.notes if note not in problems),
     ]
@@ -155,16 +153,18 @@ def _text(
     return "\n".join(["\n".join(lines) + "\n", *tables])
 
 
-def _verdict(status: "insight_pb2.GetStatusResponse") -> str:
-    from bigfleet.explain.verdict_line import ProblemLine, verdict_line
+def _first_lines(status: "insight_pb2.GetStatusResponse") -> list[str]:
+    """The verdict, once there is a cycle, and every problem."""
+    from bigfleet.explain.verdict_line import ProblemLine, status_lines, verdict_line
 
+    problems = [ProblemLine(item.kind, item.text, item.for_seconds) for item in status.problems]
     covered = status.needs_covered if status.HasField("coverage") else status.needs - status.needs_short
-    return verdict_line(
-        needs=status.needs,
-        covered=covered,
-        short=status.needs_short,
-        problems=[ProblemLine(item.kind, item.text, item.for_seconds) for item in status.problems],
-    )
+    verdict = ""
+    if status.cycle.number:
+        verdict = verdict_line(
+            needs=status.needs, covered=covered, short=status.needs_short, problems=problems
+        )
+    return status_lines(verdict, problems)
 
 
 def _state(status: "insight_pb2.GetStatusResponse") -> str:

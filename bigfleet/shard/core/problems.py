@@ -70,12 +70,8 @@ def short_places_now(view: CycleView, coverage: Coverage) -> list[int]:
 
 
 def actions_waiting(view: CycleView | None) -> int:
-    """How many actions of the last cycle were decided and not started, apart from those that a cap left out."""
-    if view is None:
-        return 0
-    facts = view.facts
-    started = len(facts.dispatched) + facts.capped + facts.deferred + facts.suppressed
-    return max(0, len(view.decision.actions) - started)
+    """How many actions of the last cycle were decided and held off."""
+    return 0 if view is None else view.facts.backed_off
 
 
 def cool_off_text(item: OfferingCoolOff, now_s: float) -> str:

@@ -16,7 +16,7 @@ class ScriptedReader:
     shard_id, address = "s0", "a:1"
     seen: ObservedShard | None = None
 
-    async def status(self) -> ObservedShard:
+    async def status(self, _now: float) -> ObservedShard:
         if self.seen is None:
             raise SourceError(SourceProblem.FAILED, "shard s0 does not answer")
         return self.seen

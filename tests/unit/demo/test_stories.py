@@ -11,24 +11,24 @@ ENDINGS = {
     "priority-inversion": [
         "Machines: 4 BareMetal machines already there",
         "two machines leave batch for train",
-        "--need batch: Short nvidia.com/gpu=16 of nvidia.com/gpu=32: 2 machines taken; 2 machines that could serve it are "
+        "--need batch: Short nvidia.com/gpu=16 of nvidia.com/gpu=32: 2 running; 2 machines that could serve it are "
         "in use and not to be preempted by it.",
         "batch has all four again",
     ],
     "zone-loss": [
         "zone za is lost",
         "three in each of the zones that are left",
-        "--need web: Satisfied: cpu=48 from 6 machines (6 kept).",
+        "--need web: Covered: cpu=48 (6 running).",
     ],
     "spot-storm": [
         "none of its machines is spot",
         "pay has not noticed",
         "six machines again",
-        "--need batch: Satisfied: cpu=48 from 6 machines (6 kept).",
+        "--need batch: Covered: cpu=48 (6 running).",
     ],
     "unsatisfiable-gang": [
         "the gang is short",
-        "--need train: Short nvidia.com/gpu=16 of nvidia.com/gpu=40: 3 machines taken; rack-1 is the best value of "
+        "--need train: Short nvidia.com/gpu=16 of nvidia.com/gpu=40: 3 joining; rack-1 is the best value of "
         "topology.bigfleet/rack, and even there the gang does not fit.",
         "all of it is in one rack",
     ],
@@ -41,7 +41,7 @@ ENDINGS = {
         "silence is not a request",
         "it takes nothing away",
         "one machine goes",
-        "--need web: Satisfied: cpu=88 from 11 machines (11 kept).",
+        "--need web: Covered: cpu=88 (11 running).",
     ],
 }
 """Parts of the output, in this order."""

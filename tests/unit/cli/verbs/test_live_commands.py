@@ -32,7 +32,7 @@ from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.read.decision_log import DecisionLog
 from bigfleet.shard.core.read.status_sources import StatusSources
-from bigfleet.shard.core.views import HoldOff, MachineBackoff, OfferingCoolOff, ProviderState
+from bigfleet.shard.core.views import CycleFacts, HoldOff, MachineBackoff, OfferingCoolOff, ProviderState
 from bigfleet.shard.read import explainer
 from bigfleet.shard.read.cycle_follower import CycleFollower
 from bigfleet.shard.read.insight_service import InsightService
@@ -361,6 +361,7 @@ def test_with_a_dead_provider_status_and_needs_name_it_and_status_exits_1(live: 
         Situation(100.0, (SLOT,), (GPUS,)),
         held_off={0: HoldOff.PROVIDER_UNREACHABLE},
         waiting_since_s={0: 70.0},
+        facts=CycleFacts(backed_off=1),
     )
     live.shard.stand(provider=ProviderState(False, 12.0, 3, "connection refused", 4.0))
     code, out, _ = live.run("status --shard shard-0:7780")

@@ -1,8 +1,9 @@
 """What readers of a shard see while machines do not come (`shard#coverage-split`, `shard#problems-in-one-look`)."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import structlog
@@ -131,7 +132,11 @@ def test_needs_and_status_follow_a_machine_from_wanted_to_running_between_two_cy
 @pytest.mark.rule("shard#coverage-split", "shard#problems-in-one-look")
 def test_with_a_dead_provider_status_needs_and_shortfalls_name_it_and_who_is_short() -> None:
     async def scenario(world: TroubledWorld) -> None:
-        world.complete(held_off={0: HoldOff.PROVIDER_UNREACHABLE}, waiting_since_s={0: NOW - 30})
+        world.complete(
+            held_off={0: HoldOff.PROVIDER_UNREACHABLE},
+            waiting_since_s={0: NOW - 30},
+            facts=CycleFacts(backed_off=2),
+        )
         world.shard.stand(provider=UNREACHABLE)
         status = await world.status()
         assert [(item.kind, item.text) for item in status.problems] == [
@@ -240,5 +245,92 @@ def test_a_defect_in_one_look_is_logged_and_the_next_look_works() -> None:
         assert len(world.watch.lines()) == 1
         task.cancel()
         await asyncio.wait([task])
+
+    virtually(scenario)
+
+
+CHEAP = shape("m5", zone="za", price=0.1, capacity_type=CapacityType.SPOT)
+DEAR = shape("m5", zone="zb", price=0.38)
+
+
+def stocked_out_world(world: TroubledWorld) -> None:
+    """Two cheap slots are stocked out, so a dearer machine is ordered; another stocked-out one does not fit."""
+    out = (
+        machine("c-1", S.SPECULATIVE, shape=CHEAP),
+        machine("c-2", S.SPECULATIVE, shape=CHEAP),
+        machine("t-1", S.SPECULATIVE, shape=shape("tiny", zone="za", resources={"cpu": "1"})),
+    )
+    need = Need("web", Profile(priority=5), amounts(cpu=4), amounts(cpu=4))
+    dear = machine("d-1", S.SPECULATIVE, shape=DEAR)
+    every = world.shard.complete(Situation(NOW, (dear, *out), (need,))).snapshot
+    world.shard.complete(
+        Situation(NOW, (dear,), (need,)),
+        inventory=every,
+        cool_offs=(
+            OfferingCoolOff("m5", "za", CapacityType.SPOT, "stockout: none left", 2, NOW + 40, 2),
+            OfferingCoolOff("tiny", "za", CapacityType.ON_DEMAND, "stockout: none left", 1, NOW + 20, 1),
+        ),
+        facts=CycleFacts(dispatched=(Action(ActionKind.PROVISION, "d-1"),)),
+    )
+
+
+async def explained(world: TroubledWorld, machine_id: str = "") -> dict[str, Any]:  # Any: JSON
+    if machine_id:
+        asked = pb.ExplainMachineRequest(machine=machine_id)
+        machine_answer = await world.channel.unary(calls.EXPLAIN_MACHINE, asked, timeout_s=60)
+        return cast("dict[str, Any]", json.loads(machine_answer.message.document))
+    request = pb.ExplainNeedRequest(need="web", quick=True)
+    answer = await world.channel.unary(calls.EXPLAIN_NEED, request, timeout_s=60)
+    return cast("dict[str, Any]", json.loads(answer.message.document))
+
+
+@pytest.mark.rule("shard#offering-cool-off", "dashboard#explain-classes")
+def test_an_explanation_says_that_the_cheaper_offering_is_stocked_out_and_when_it_is_tried_again() -> None:
+    async def scenario(world: TroubledWorld) -> None:
+        stocked_out_world(world)
+        world.live["d-1"] = S.CREATING
+        content = await explained(world)
+        assert content["sentence"] == (
+            "Covered: cpu=4 (1 on order). m5 in za (Spot) would cost less ($0.1/h against $0.38/h), but is stocked out; "
+            "next attempt in 40 s."
+        )
+        refused = {
+            row["detail"]: (row["reason"], row["count"], row["machines"]) for row in content["refused"]
+        }
+        assert refused["m5 in za (Spot), next attempt in 40 s"] == ("stocked out", 2, ["c-1", "c-2"])
+        assert refused["tiny in za (OnDemand), next attempt in 20 s"] == ("stocked out", 1, ["t-1"])
+        counted = sum(row["count"] for row in (*content["chosen"], *content["refused"]))
+        assert counted == content["machines"] == 4
+
+    virtually(scenario)
+
+
+@pytest.mark.rule("shard#coverage-split", "dashboard#explain-sentence")
+def test_an_explanation_never_counts_what_the_provider_did_not_accept_and_says_why_it_does_not_come() -> None:
+    async def scenario(world: TroubledWorld) -> None:
+        world.complete(held_off={0: HoldOff.PROVIDER_UNREACHABLE}, waiting_since_s={0: NOW - 30})
+        content = await explained(world)
+        assert content["sentence"] == (
+            "Not covered: cpu=8 of cpu=8 missing (2 wanted); the wanted ones do not come: provider unreachable, "
+            "waiting 30 s."
+        )
+        assert content["coverage"]["wanted"] == 2
+        assert content["satisfied"] is True, "the verdict of the engine stays"
+
+    virtually(scenario)
+
+
+@pytest.mark.rule("shard#offering-cool-off", "dashboard#explain-machine")
+def test_a_machine_that_the_decision_left_out_or_that_is_in_back_off_is_explained() -> None:
+    async def scenario(world: TroubledWorld) -> None:
+        stocked_out_world(world)
+        sentence = (await explained(world, "c-2"))["sentence"]
+        assert sentence == "Speculative; m5 in za (Spot) is stocked out, next attempt in 40 s."
+        world.complete(machine_backoffs={"s-1": MachineBackoff("create: quota", NOW + 5)})
+        sentence = (await explained(world, "s-1"))["sentence"]
+        assert sentence == (
+            "Speculative; to be ordered for need 0 of web. Held off: its last action failed (create: quota), next attempt "
+            "in 5 s."
+        )
 
     virtually(scenario)
