@@ -31,7 +31,7 @@ GLOSSARY: Final[Mapping[str, str]] = {
     "grace": "How long the work on a machine gets to leave.",
     "exposed to interruption": "What interruptions are expected to cost in an hour: probability times penalty.",
     "spot share": "Share of the hosts that the market may take back.",
-    "rows of demand": "Needs, not machines: one need may take many.",
+    "needs": "Rows of demand, not machines: one need may take many.",
     "penalty in $": "What an interruption of the work would cost, as the need says.",
     "free": "Idle: running and paid for, but bound to no cluster.",
 }

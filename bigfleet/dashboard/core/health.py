@@ -21,7 +21,7 @@ from bigfleet.dashboard.core.observed import (
     ObservedShard,
     ShardPlace,
 )
-from bigfleet.dashboard.core.wording import age, count, plural
+from bigfleet.dashboard.core.wording import age, capitalised, count, plural
 from bigfleet.explain.amounts import readable
 
 STALE_S: Final = 20.0
@@ -105,8 +105,7 @@ def verdict(found: tuple[HealthReason, ...], picture: FleetPicture) -> str:
     if found:
         texts = [reason.text for reason in found[:_IN_VERDICT]]
         more = len(found) - len(texts)
-        line = "; ".join(texts) + (f"; and {more} more" if more else "")
-        return line[:1].upper() + line[1:]
+        return capitalised("; ".join(texts) + (f"; and {more} more" if more else ""))
     seen = [place.seen for place in picture.shards if place.seen is not None]
     if not all(one.cycle for one in seen):
         return "Nothing is wrong; a shard has not decided yet."

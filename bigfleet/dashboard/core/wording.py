@@ -65,3 +65,8 @@ def duration(seconds: float | None) -> str:
 def plural(number: int, one: str, many: str = "") -> str:
     """Return a number with its noun."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def capitalised(sentence: str) -> str:
+    """Return a sentence with a capital letter at its beginning, and the rest unchanged."""
+    return sentence[:1].upper() + sentence[1:]

@@ -1,6 +1,6 @@
 """The cost page: cost of the fleet, and work at risk on interruptible machines.
 
-Rules: `dashboard#page-contents`; the gauge of demand counts rows, and is called so.
+Rules: `dashboard#page-contents`; the gauge of demand counts needs, and is called so.
 """
 
 from collections.abc import Mapping, Sequence
@@ -138,7 +138,7 @@ def _buckets(reported: Mapping[str, Any] | None) -> list[Html]:
     columns = (
         TableColumn("penalty in $"),
         TableColumn("machines", True),
-        TableColumn("rows of demand", True),
+        TableColumn("needs", True),
     )
     flags = [
         el("p", f"■ {flag['severity']}: {flag['message']}", class_="bad") for flag in reported["redFlags"]

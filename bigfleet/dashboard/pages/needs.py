@@ -35,7 +35,13 @@ REASONS: Final = (
     "NO_MATCHING_SUPPLY",
     "TOPOLOGY_UNSATISFIABLE",
     "PREEMPTION_EXHAUSTED",
+    "PROVIDER_UNREACHABLE",
+    "BLOB_BACK_OFF",
+    "NO_SESSION",
+    "MACHINE_BACK_OFF",
+    "NOT_ACCEPTED",
 )
+"""As `ShortfallRow.reason` in the insight service."""
 _RELATIONS: Final = {"prev": "prev", "next": "next"}
 _COLUMNS: Final = (
     TableColumn("cluster"),
@@ -84,7 +90,7 @@ def needs(
                 [("", "any"), *((reason, reason_text(reason)) for reason in REASONS)],
                 chosen["reason"],
             ),
-            search("q", "Profile or gang holds", chosen["q"]),
+            search("q", "Profile or gang contains", chosen["q"]),
         ],
     )
     return main_part(

@@ -10,7 +10,7 @@ from bigfleet.dashboard.core.fleet_events import FleetEvent
 from bigfleet.dashboard.core.health import FleetHealth
 from bigfleet.dashboard.core.observed import FleetPicture, ObservedShortfall, ShardPlace
 from bigfleet.dashboard.core.summary import OverviewSummary
-from bigfleet.dashboard.core.wording import ago, count, duration, money, plural, share
+from bigfleet.dashboard.core.wording import ago, capitalised, count, duration, money, plural, share
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.metric_reader import Trend
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
@@ -73,7 +73,7 @@ def _health(frame: Frame, summary: OverviewSummary, picture: FleetPicture) -> Ht
     if shown:
         body: Html = el(
             "ul",
-            (el("li", el("a", reason.text, href=link(frame, reason.path))) for reason in shown),
+            (el("li", el("a", capitalised(reason.text), href=link(frame, reason.path))) for reason in shown),
             el("li", f"and {len(summary.reasons) - len(shown)} more")
             if len(summary.reasons) > len(shown)
             else None,
@@ -95,6 +95,9 @@ def _shard(frame: Frame, place: ShardPlace) -> Html | None:
     if place.seen is None:
         return None
     name = el("a", place.shard_id, href=frame.to(f"shards/{place.shard_id}"))
+    provider = place.seen.provider
+    if provider is not None and not provider.reachable and place.seen.ready and not place.error:
+        return el("p", name, ": provider ", provider_state(place.seen), class_="dim")
     return el("p", name, ": ", shard_state(place), ", provider ", provider_state(place.seen), class_="dim")
 
 

@@ -121,7 +121,9 @@ def _cards(
     seen = place.seen
     if seen is None:
         return [card("No answer yet", empty(place.error or "The shard has not been asked yet."))]
+    stock_outs = cool_off_table(seen)
     return [
+        *([card("Out of stock", stock_outs, wide=True)] if stock_outs else []),
         _now(place, seen, now, reported),
         _provider(seen, now),
         _machines(frame, place.shard_id, seen),
@@ -144,7 +146,6 @@ def _provider(seen: ObservedShard, now: float) -> Html:
                 **({"last error": error} if error else {}),
             }
         ),
-        cool_off_table(seen),
     )
 
 

@@ -97,6 +97,8 @@ def shard_state(place: ShardPlace) -> Html:
         return el("span", "▲ dry run", class_="warn")
     if not seen.ready:
         return el("span", "▲ not ready", class_="warn")
+    if seen.provider is not None and not seen.provider.reachable:
+        return el("span", "■ provider unreachable", class_="bad")
     return el("span", "● ready", class_="good")
 
 

@@ -1,4 +1,4 @@
-"""An insight service that adds trouble to what a shard says: a dead provider, a stock-out, needs that wait for machines."""
+"""Insight services that change what a shard says: a dead provider, a stock-out, needs that wait for machines; or no trouble at all."""
 
 from collections.abc import AsyncIterator
 
@@ -59,6 +59,20 @@ class TroubledInsight(InsightService):
                 need.satisfied = True  # in-flight credit satisfies the verdict
                 need.coverage.CopyFrom(coverage(1))
             yield message
+
+
+class CalmInsight(InsightService):
+    """A shard that reaches its provider and covers every need."""
+
+    @allow(READONLY, ADMIN)
+    async def get_status(self, request: pb.GetStatusRequest, call: Call) -> pb.GetStatusResponse:
+        answer = await super().get_status(request, call)
+        answer.provider.CopyFrom(pb.ProviderStatus(reachable=True, last_listing_age_seconds=3.0))
+        del answer.problems[:]
+        answer.needs_short = answer.shortfalls = 0
+        answer.needs_covered = answer.needs
+        answer.coverage.CopyFrom(read.NeedCoverage(running=20, joining=2, on_order=4))
+        return answer
 
 
 class DamagedInsight(InsightService):

@@ -13,11 +13,13 @@ from playwright.async_api import Page, expect
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
+from tests.integration.dashboard.troubled import CalmInsight
 from tests.integration.dashboard.world import MACHINES, NEEDS, World, situation
 from tests.integration.dashboard_browser.tabs import DARK, LIGHT, PAPER, Browsing
 from tests.support.builders import amounts, machine, shape
 
 pytestmark = pytest.mark.integration
+COVERED = "All 3 needs are covered."
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=1</script>\u202e"\'&' + "x" * 10_000
 
 
@@ -126,21 +128,23 @@ def test_a_lost_shard_and_its_return_are_shown(browsing: Browsing) -> None:
         async with browsing.tab(world) as tab:
             page = tab.page
             await tab.open("")
-            await expect(page.locator(".state")).to_have_text("good")
+            await expect(page.locator(".state")).to_have_text(COVERED)
             await world.lose("shard-0")
             await world.look()
-            await expect(page.locator(".state")).to_have_text("degraded", timeout=30_000)
-            await expect(page.get_by_role("link", name="shard shard-0 has not answered")).to_be_visible()
+            await expect(page.locator(".state.bad")).to_contain_text(
+                "Shard shard-0 has not answered", timeout=30_000
+            )
+            await expect(page.get_by_role("link", name="Shard shard-0 has not answered")).to_be_visible()
             await tab.picture("overview-lost-shard")
             await tab.open("machines")
             await expect(page.get_by_role("alert").filter(has_text="does not answer")).to_be_visible()
             await tab.open("")
             await world.bring_back("shard-0")
             await world.look()
-            await expect(page.locator(".state")).to_have_text("good", timeout=30_000)
+            await expect(page.locator(".state.good")).to_have_text(COVERED, timeout=30_000)
             await expect(page.locator(".grid")).to_contain_text("answers again")
 
-    browsing.play(story)
+    browsing.play(story, service=CalmInsight)
 
 
 def test_a_dashboard_that_ends_leaves_a_banner_with_the_age_of_what_is_seen(browsing: Browsing) -> None:

@@ -3,6 +3,7 @@
 Rules: `dashboard#look`, `dashboard#browser-tests`, `dashboard#assets`, `dashboard#accessibility`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,11 +11,14 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import ViewportSize
 
 from bigfleet.dashboard.scraper import ScrapeTarget
+from bigfleet.shard.read.insight_service import InsightService
 from tests.integration.dashboard.test_api import exported
+from tests.integration.dashboard.troubled import TroubledInsight
 from tests.integration.dashboard.world import World
 from tests.integration.dashboard_browser.tabs import DARK, PAGES, PAPER, Browsing, Tab, file_name
 
 pytestmark = pytest.mark.integration
+TROUBLED = ("", "needs", "machines", "clusters", "clusters/web", "shards", "shards/shard-0", "capacity")
 ENDPOINTS = [ScrapeTarget("shard-0", exported)]
 SCREENS: dict[str, ViewportSize] = {
     "320px": {"width": 320, "height": 640},
@@ -62,7 +66,16 @@ def test_axe_notices_what_it_is_there_for(browsing: Browsing) -> None:
 
 
 @pytest.mark.rule("dashboard#assets", "dashboard#accessibility")
-def test_every_page_loads_in_both_themes_and_all_widths_without_a_complaint(browsing: Browsing) -> None:
+@pytest.mark.parametrize(
+    ("service", "pages", "prefix"),
+    [
+        pytest.param(InsightService, PAGES, "", id="every page"),
+        pytest.param(TroubledInsight, TROUBLED, "trouble-", id="pages that show trouble"),
+    ],
+)
+def test_pages_load_in_both_themes_and_all_widths_without_a_complaint(
+    browsing: Browsing, service: type[InsightService], pages: Sequence[str], prefix: str
+) -> None:
     """One load of each page: what axe and the browser say, the other theme, a narrow screen, a zoom of 200 %.
 
     A theme changes colours and nothing else, so the dark one needs only a second check of contrast. A zoom of 200 % halves the pixels
@@ -73,25 +86,25 @@ def test_every_page_loads_in_both_themes_and_all_widths_without_a_complaint(brow
         found: list[str] = []
         too_wide: list[tuple[str, str, int]] = []
         async with browsing.tab(world, color_scheme="light", forgiven=_MISSING) as tab:
-            for path in PAGES:
+            for path in pages:
                 await tab.page.emulate_media(color_scheme="light")
                 await tab.open(path)
                 assert await tab.page.locator("h1").count() == 1, path
-                await tab.picture(f"{file_name(path)}-light")
+                await tab.picture(f"{prefix}{file_name(path)}-light")
                 found += await findings(tab)
                 await tab.page.emulate_media(color_scheme="dark")
                 assert await tab.page.evaluate(PAPER) == DARK, path
-                await tab.picture(f"{file_name(path)}-dark")
+                await tab.picture(f"{prefix}{file_name(path)}-dark")
                 found += await findings(tab, _THERE, _CONTRAST)
                 for name, view in SCREENS.items():
                     await tab.page.set_viewport_size(view)
-                    await tab.picture(f"{file_name(path)}-{name}")
+                    await tab.picture(f"{prefix}{file_name(path)}-{name}")
                     if (width := (await tab.size())[0]) > view["width"]:
                         too_wide.append((path, name, width))
         assert found == []
         assert too_wide == []
 
-    browsing.play(story, endpoints=ENDPOINTS)
+    browsing.play(story, service=service, endpoints=ENDPOINTS)
 
 
 @pytest.mark.parametrize(
@@ -147,6 +160,6 @@ def test_the_first_screen_fits_without_scrolling_however_much_is_wrong(browsing:
             await tab.open("")
             await tab.picture("overview-much-is-wrong")
             assert (await tab.size())[1] <= 720
-            assert await tab.page.locator(".state").inner_text() == "stopped"
+            assert await tab.page.locator(".state").get_attribute("data-state") == "stopped"
 
-    browsing.play(story, names=("shard-0", "shard-1"), endpoints=ENDPOINTS)
+    browsing.play(story, names=("shard-0", "shard-1"), service=TroubledInsight, endpoints=ENDPOINTS)
