@@ -6,10 +6,12 @@ How: every second, a collection of the young generations, then `gc.freeze` for t
 frozen objects; unreachable cycles among them wait for the full collection, once an hour. Every second, because thousands of
 sessions renew hundreds of thousands of objects within ten seconds, and one collection of those takes a fifth of a second.
 Must never: leave the collector off, or keep garbage for ever.
-Rules: `operator#kubernetes-client`, `shard#never-waits`.
+Rules: `operator#kubernetes-client`, `shard#never-waits`, `providers#hook-start`.
 """
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from bigfleet.aio.clock import Clock
 
@@ -38,6 +40,16 @@ async def freeze_live_objects(clock: Clock) -> None:
 def pause_collection() -> None:
     """Turn the collector off while a cache fills; reference counting still frees objects."""
     gc.disable()
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Keep the collector off until the body ends or calls `freeze_and_resume`."""
+    pause_collection()
+    try:
+        yield
+    finally:
+        unfreeze_and_resume()
 
 
 def freeze_and_resume() -> None:

@@ -14,6 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock, SystemClock
 from bigfleet.aio.proc import SystemProc
+from bigfleet.app.garbage import freeze_and_resume
 from bigfleet.app.parts import process_log, process_metrics, run_parts, serve_metrics, tls_store
 from bigfleet.app.provider_flags import ProviderFlags
 from bigfleet.cli.framework.console import Console
@@ -38,6 +39,7 @@ class ProviderProcess:
 
     async def run(self, ports: Mapping[str, int], parts: Mapping[str, Coroutine[Any, Any, object]]) -> int:
         """Be ready until a signal comes or a part ends by itself, which is a failure; return the exit code."""
+        freeze_and_resume()  # the inventory stays for the life of the process
         self.not_ready.clear()
         self.log.info("listening", **ports, metrics_port=self.metrics_port)
         code = await run_parts(parts, proc=self.proc, clock=self.clock, log=self.log, metrics=self.metrics)

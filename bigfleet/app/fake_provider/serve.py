@@ -11,6 +11,7 @@ from typing import Any
 
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.fake_provider.command import FakeProviderSettings
+from bigfleet.app.garbage import collection_paused
 from bigfleet.app.provider_process import ProviderProcess, provider_process
 from bigfleet.cli.framework.console import Console
 from bigfleet.provider.fake.backend import Seeds
@@ -38,7 +39,8 @@ def serve(settings: FakeProviderSettings, console: Console) -> int:
     steps = read_script(SystemDisk().read(settings.script)) if settings.script is not None else ()
     if settings.control_addr is not None:
         check_loopback(settings.control_addr)
-    return asyncio.run(_serve(settings, console, options, seeds, steps))
+    with collection_paused():  # until the machines of the seeds are there
+        return asyncio.run(_serve(settings, console, options, seeds, steps))
 
 
 def options_of(settings: FakeProviderSettings) -> FakeOptions:

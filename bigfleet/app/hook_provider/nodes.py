@@ -14,7 +14,6 @@ from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.disk import Disk
 from bigfleet.kube.client import KubeClient, Selection
 from bigfleet.kube.errors import NotFoundError
-from bigfleet.kube.http_transport import HttpTransport, run_plugin
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, find_target
 from bigfleet.kube.resources import NODES, ObjectKey
@@ -86,6 +85,9 @@ def system_dial(disk: Disk, clock: Clock) -> Dial:
     """Return the function that opens real connections; it uses the given kubeconfig and no other source."""
 
     def dial(kubeconfig: str) -> ApiTransport:
+        # Here, as the Kubernetes client is a third of what the program imports and most sites have a ready hook.
+        from bigfleet.kube.http_transport import HttpTransport, run_plugin
+
         return HttpTransport(Login(find_target({}, disk, kubeconfig=kubeconfig), disk, clock, run_plugin))
 
     return dial
