@@ -3,11 +3,11 @@
 Why: the roll-up must be total demand. What is missing for a pod is always derived from the pod and its requests, so lost,
 repeated or late events and restarts do no harm.
 Must never: change a pod, a node or a priority; work on one pod twice at once; act before both caches are complete.
-Rules: `operator#pod-controller`, `operator#pod-failures`; ADR-0039, ADR-0105.
+Rules: `operator#pod-controller`, `operator#pod-failures`; ADR-0039, ADR-0105, ADR-0206.
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
@@ -23,7 +23,7 @@ from bigfleet.kube.work_queue import WorkQueue
 from bigfleet.obs.metrics import Metrics
 from bigfleet.podcontroller.caches import SYNC_PATIENCE_S, PodControllerCaches
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS, PenaltyDefaults
-from bigfleet.podcontroller.core.request_plan import request_plan
+from bigfleet.podcontroller.core.request_plan import RequestPlan, request_plan
 from bigfleet.podcontroller.core.views import OwnedRequest, PodView
 from bigfleet.podcontroller.pod_events import PodEvents
 from bigfleet.podcontroller.request_writer import RequestWriter
@@ -43,6 +43,8 @@ class PodControllerOptions:
     exclude_daemonset_pods: bool = False
     pod_events: bool = True
     sync_patience_s: float = SYNC_PATIENCE_S
+    stamp_after_s: float = 5.0
+    """How long a request may have no phase before it is stamped: the operator acknowledges most of them sooner."""
 
 
 class PodController:
@@ -74,6 +76,8 @@ class PodController:
         self._events = PodEvents(self._recorder, self.caches, clock=clock, advice=self._options.pod_events)
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, stream=rng.stream("queue"))
         self._orphans: dict[str, float] = {}
+        self._unstamped_s: dict[str, float] = {}
+        self._seen_s: dict[str, float] = {}
         self._reconciles = 0
         self._log = structlog.get_logger("bigfleet.podcontroller")
 
@@ -121,6 +125,7 @@ class PodController:
                 # Another pod may have the name by now: both are queued.
                 for pod in (change.before, change.after):
                     if pod is not None:
+                        self._seen_s.setdefault(pod.id, monotonic_s(self._clock))
                         self._queue.add(pod.id)
                 await self._yield_sometimes(number)
 
@@ -183,18 +188,39 @@ class PodController:
                 self._events.refused(pod, f"no capacity can be asked for: {error.message}")
             raise
         self._count(outcome)
+        seen_s = self._seen_s.pop(pod_id, None)
+        if outcome == "cr_created" and seen_s is not None:
+            self._metrics.histogram("bigfleet_unschedulable_pod_controller_request_delay_seconds").observe(
+                monotonic_s(self._clock) - seen_s
+            )
 
     async def _reconcile(self, pod_id: str) -> str:
         pod, requests = self.caches.pod(pod_id), self.caches.requests_of(pod_id)
         if pod is None:
+            self._unstamped_s.pop(pod_id, None)
             await self._reconcile_orphans(pod_id, requests)
             return request_plan(None, requests).outcome
         self._orphans.pop(pod_id, None)
         wanted = request_plan(pod, requests)
+        if not self._may_stamp(pod_id, wanted):
+            wanted = replace(wanted, stamp=False)
         outcome = await self._writer.carry_out(wanted, pod)
         if outcome in ("cr_created", "cr_updated"):
             self._report_inexact(pod)
         return outcome
+
+    def _may_stamp(self, pod_id: str, plan: RequestPlan) -> bool:
+        """Return whether a request has been without a phase long enough; until then queue the pod again."""
+        if not plan.stamp:
+            self._unstamped_s.pop(pod_id, None)
+            return False
+        now_s = monotonic_s(self._clock)
+        left_s = self._unstamped_s.setdefault(pod_id, now_s) + self._options.stamp_after_s - now_s
+        if left_s > 0:
+            self._queue.add_after(pod_id, left_s)
+            return False
+        del self._unstamped_s[pod_id]
+        return True
 
     async def _reconcile_orphans(self, pod_id: str, requests: tuple[OwnedRequest, ...]) -> None:
         """Delete requests whose pod has been gone for the grace; until then queue the pod again."""

@@ -83,7 +83,6 @@ class RequestWriter:
                     return _GONE
                 raise
             self._requests.observe(created)
-            await self._stamp(ObjectKey(pod.key.namespace, name), version_of(created))
             return "cr_created"
         raise NameTakenError("create", f"{' and '.join(request_names(pod))} belong to another author")
 

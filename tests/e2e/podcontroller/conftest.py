@@ -117,9 +117,15 @@ async def _controller(
 ) -> AsyncIterator[PodController]:
     clock = SystemClock()
     client = KubeClient(transport, RateLimiter(clock, qps=1000, burst=1000))
+    options = options or PodControllerOptions(stamp_after_s=0.1)
     metrics = Metrics(POD_CONTROLLER_METRICS, CollectorRegistry(), version="0", commit="0")
     controller = PodController(
-        client, clock=clock, rng=SeededRng(1), metrics=metrics, options=options, defaults=defaults
+        client,
+        clock=clock,
+        rng=SeededRng(1),
+        metrics=metrics,
+        options=options or PodControllerOptions(stamp_after_s=0.1),
+        defaults=defaults,
     )
     tasks = {asyncio.ensure_future(controller.keep_caches()), asyncio.ensure_future(controller.work())}
     try:

@@ -44,8 +44,6 @@ def test_a_flag_and_its_option_have_one_default(from_flags: object, from_library
     assert from_flags == from_library
 
 
-@pytest.mark.parametrize("settings", [OperatorSettings(), PodControllerSettings()])
-def test_the_rate_of_calls_to_the_api_server_has_one_default(
-    settings: OperatorSettings | PodControllerSettings,
-) -> None:
+def test_the_operators_rate_of_calls_to_the_api_server_has_one_default() -> None:
+    settings = OperatorSettings()
     assert (settings.qps, settings.burst) == (DEFAULT_QPS, DEFAULT_BURST)

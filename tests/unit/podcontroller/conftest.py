@@ -27,11 +27,17 @@ OWNED = "bigfleet.lucy.sh/owned-by-pod"
 class Replica:
     """One process of the controller."""
 
-    def __init__(self, world: "PodWorld", options: PodControllerOptions, defaults: PenaltyDefaults) -> None:
+    def __init__(
+        self,
+        world: "PodWorld",
+        options: PodControllerOptions,
+        defaults: PenaltyDefaults,
+        limiter: RateLimiter | None = None,
+    ) -> None:
         self.transport = FaultyTransport(world.api.transport(POD_CONTROLLER), world.clock)
         self.registry = CollectorRegistry()
         self.controller = PodController(
-            KubeClient(self.transport, RateLimiter(world.clock, qps=1e6, burst=1000)),
+            KubeClient(self.transport, limiter or RateLimiter(world.clock, qps=1e6, burst=1000)),
             clock=world.clock,
             rng=world.rng.child(f"replica-{len(world.replicas)}"),
             metrics=Metrics(POD_CONTROLLER_METRICS, self.registry, version="0", commit="0"),
@@ -62,9 +68,12 @@ class PodWorld(KubeWorld):
         self.api.collects_garbage = True
 
     def start(
-        self, options: PodControllerOptions | None = None, defaults: PenaltyDefaults = NO_DEFAULTS
+        self,
+        options: PodControllerOptions | None = None,
+        defaults: PenaltyDefaults = NO_DEFAULTS,
+        limiter: RateLimiter | None = None,
     ) -> Replica:
-        replica = Replica(self, options or PodControllerOptions(), defaults)
+        replica = Replica(self, options or PodControllerOptions(), defaults, limiter)
         self.replicas.append(replica)
         return replica
 

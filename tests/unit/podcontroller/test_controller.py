@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from bigfleet.aio.clock import monotonic_s
+from bigfleet.app.unschedulable_pod_controller.command import PodControllerSettings
+from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.resources import CAPACITY_REQUESTS, PODS, ObjectKey
-from bigfleet.kube.transport import ApiResponse
+from bigfleet.kube.transport import ApiCall, ApiResponse
 from bigfleet.podcontroller.controller import PodControllerOptions
 from tests.support.kube_api.faults import Fault, Trouble
 from tests.support.kube_api.world import capacity_request
@@ -265,6 +268,62 @@ def test_a_stamp_that_comes_after_the_operator_is_refused_and_that_is_fine(play:
         await world.clock.sleep(700)
         assert world.request_of(pod)["status"]["phase"] == "Acknowledged"
         assert replica.count("error") == 0
+
+    play(scene)
+
+
+@pytest.mark.rule("operator#life-stamp")
+def test_a_request_that_the_operator_acknowledges_soon_costs_one_write_of_ours(play: Play) -> None:
+    async def scene(world: World) -> None:
+        replica = world.start()
+        pod = await world.pod("p")
+        await world.eventually(lambda: len(world.requests) == 1)
+        await world.acknowledge(world.request_of(pod))
+        await world.clock.sleep(60)
+        assert replica.transport.count(lambda call: call.method == "PATCH") == 0
+
+    play(scene)
+
+
+@pytest.mark.rule("operator#life-stamp")
+def test_a_request_that_nothing_acknowledges_is_stamped_after_five_seconds(play: Play) -> None:
+    async def scene(world: World) -> None:
+        replica = world.start()
+        pod = await world.pod("p")
+        await world.clock.sleep(4.9)
+        assert "status" not in world.request_of(pod)
+        await world.change("p", {"metadata": {"labels": {"a": "b"}}})  # another look does not postpone it
+        await world.clock.sleep(0.3)
+        assert world.request_of(pod)["status"] == {"phase": "Pending"}
+        assert replica.transport.count(lambda call: call.method == "PATCH") == 1
+
+    play(scene)
+
+
+@pytest.mark.rule("operator#pod-burst")
+def test_a_thousand_pods_at_once_have_their_requests_within_four_seconds_of_the_default_budget(
+    play: Play,
+) -> None:
+    async def scene(world: World) -> None:
+        settings = PodControllerSettings()
+        limiter = RateLimiter(world.clock, qps=settings.qps, burst=settings.burst)
+        replica = world.start(limiter=limiter)
+        inner = replica.transport.send
+
+        async def slowly(call: ApiCall) -> ApiResponse:
+            await world.clock.sleep(0.04)  # a busy API server
+            return await inner(call)
+
+        replica.transport.send = slowly  # type: ignore[method-assign]
+        await world.clock.sleep(10)
+        for number in range(1000):
+            await world.pod(f"p{number}")
+        began_s = monotonic_s(world.clock)
+        await world.eventually(lambda: len(world.requests) == 1000, 60)
+        assert monotonic_s(world.clock) - began_s <= 4.0
+        name = "bigfleet_unschedulable_pod_controller_request_delay_seconds"
+        assert replica.registry.get_sample_value(f"{name}_count") == pytest.approx(1000, abs=16)
+        assert (replica.registry.get_sample_value(f"{name}_sum") or 0.0) / 1000 < 4.0
 
     play(scene)
 
