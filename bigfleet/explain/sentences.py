@@ -7,7 +7,7 @@ Rules: `dashboard#explain-sentence`, `dashboard#explain-machine`.
 from bigfleet.explain.amounts import amounts_text
 from bigfleet.explain.durations import duration_text
 from bigfleet.explain.fit import FitResult
-from bigfleet.explain.hold_offs import hold_off_words
+from bigfleet.explain.hold_offs import coverage_text, hold_off_words
 from bigfleet.explain.left_out import next_attempt
 from bigfleet.explain.machine import MachineExplanation, Release
 from bigfleet.explain.need import NeedExplanation
@@ -43,17 +43,6 @@ def need_sentence(explanation: NeedExplanation) -> str:
     """How the need fares and why; and why it has what costs more than it would have to."""
     parts = (_fares(explanation), _not_moved(explanation), _stocked_out(explanation))
     return " ".join(filter(None, parts))
-
-
-def coverage_text(split: CoverageSplit) -> str:
-    """The parts of a need that are not empty: `2 running, 1 on order`."""
-    counts = (
-        (split.running, "running"),
-        (split.joining, "joining"),
-        (split.on_order, "on order"),
-        (split.wanted, "wanted"),
-    )
-    return ", ".join(f"{count} {part}" for count, part in counts if count) or "it has no machine"
 
 
 def _stocked_out(explanation: NeedExplanation) -> str:

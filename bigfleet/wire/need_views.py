@@ -71,6 +71,19 @@ def coverage_to_proto(split: CoverageSplit) -> pb.NeedCoverage:
     return message
 
 
+def coverage_from_proto(message: pb.NeedCoverage) -> CoverageSplit:
+    """Read how far machines are; refuses an amount that cannot be read."""
+    return CoverageSplit(
+        message.running,
+        message.joining,
+        message.on_order,
+        message.wanted,
+        Resources.parse(message.missing.resources),
+        message.held_off,
+        message.waiting_seconds,
+    )
+
+
 def _write_gang(view: pb.NeedView, verdict: Verdict) -> None:
     view.same_domain = verdict.domain or ""
     view.same_satisfiable = verdict.structurally_satisfiable

@@ -14,11 +14,14 @@ from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.settings import TlsFlags
+from bigfleet.explain.durations import duration_text
+from bigfleet.explain.hold_offs import coverage_text, hold_off_words
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.quantity import parse_quantity
 from bigfleet.model.quantity_text import canonical_text
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import capacity_pb2, shardread_pb2
+from bigfleet.wire.need_views import coverage_from_proto
 
 Document = dict[str, Any]
 READ: Final = ServiceSpec(shardread_pb2.DESCRIPTOR.services_by_name["ShardRead"])
@@ -84,13 +87,27 @@ def _word(operator: int) -> str:
 
 
 def _verdict(view: shardread_pb2.NeedView) -> str:
-    machines = f"{view.claimed_machine_count} machines"
-    if view.satisfied:
-        return f"covered by {machines}"
-    missing = ", ".join(
-        f"{name} {_amount(name, amount)}" for name, amount in sorted(view.residual_deficit.resources.items())
+    known = view.HasField("coverage")  # shards of the original and older ones do not say how far machines are
+    split = coverage_from_proto(view.coverage)
+    if split.covered if known else view.satisfied:
+        return (
+            f"covered: {coverage_text(split)}"
+            if known
+            else f"covered by {view.claimed_machine_count} machines"
+        )
+    texts = view.coverage.missing.resources if known else view.residual_deficit.resources
+    missing = (
+        ", ".join(f"{name} {_amount(name, amount)}" for name, amount in sorted(texts.items())) or "something"
     )
-    words = [f"short of {missing or 'something'} with {machines}"]
+    if known:
+        words = [f"missing {missing}: {coverage_text(split)}"]
+        if split.held_off:
+            waiting = f", waiting {duration_text(split.waiting_s)}" if split.waiting_s else ""
+            words.append(f"the wanted ones do not come: {hold_off_words(split.held_off)}{waiting}")
+    else:
+        words = [f"short of {missing} with {view.claimed_machine_count} machines"]
+    if view.satisfied:
+        return "; ".join(words)
     reason = shardread_pb2.UnmetReason.Name(view.unmet_reason).removeprefix("UNMET_REASON_")
     if view.unmet_reason:
         words.append(reason.lower().replace("_", " "))

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from bigfleet.cli.kubectl.verdict import verdict_lines
 from bigfleet.v1alpha1 import capacity_pb2, provider_pb2, shardread_pb2
 
@@ -60,3 +62,22 @@ def test_a_short_need_says_what_is_missing_and_why() -> None:
 def test_other_needs_are_not_shown() -> None:
     others = [HEADER, need(8, satisfied=True), need(7, "a", satisfied=True)]
     assert verdict_lines(others, REQUEST) == ("cycle 42: the shard knows no such need",)
+
+
+@pytest.mark.rule("shard#coverage-split", "operator#plugin-why")
+def test_a_shard_that_says_how_far_machines_are_is_quoted_and_wanted_machines_do_not_cover() -> None:
+    covered = need(satisfied=True, coverage=shardread_pb2.NeedCoverage(running=2, on_order=1))
+    wanted = need(
+        satisfied=True,
+        coverage=shardread_pb2.NeedCoverage(
+            running=2,
+            wanted=1,
+            missing=provider_pb2.Resources(resources={"cpu": "8"}),
+            held_off="provider-unreachable",
+            waiting_seconds=30.0,
+        ),
+    )
+    assert verdict_lines([HEADER, covered, wanted], REQUEST) == (
+        "cycle 42: covered: 2 running, 1 on order",
+        "cycle 42: missing cpu 8: 2 running, 1 wanted; the wanted ones do not come: provider unreachable, waiting 30 s",
+    )

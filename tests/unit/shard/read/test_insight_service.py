@@ -550,7 +550,9 @@ async def test_two_explanations_run_at_once_a_few_wait_and_the_rest_is_told_to_c
     monkeypatch.setattr(asyncio, "to_thread", held)
     shard = StaticShard()
     view = shard.complete(SITUATION)
-    asked = [asyncio.create_task(explainer.machine(view, "m-1")) for _ in range(AT_ONCE + WAITING + 1)]
+    asked = [
+        asyncio.create_task(explainer.machine(view, "m-1", now_s=0.0)) for _ in range(AT_ONCE + WAITING + 1)
+    ]
     await asyncio.wait([asked[-1]])
     with pytest.raises(Exception, match="RESOURCE_EXHAUSTED"):
         await asked[-1]
