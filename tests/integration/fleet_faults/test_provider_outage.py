@@ -49,6 +49,9 @@ async def test_an_outage_is_seen_everywhere_costs_few_calls_drains_nothing_and_e
             await batch.demand(need("batch", cpu=40))
             await web.until(lambda: len(web.in_state(S.CONFIGURED)) == 1)
             await batch.until(lambda: len(batch.in_state(S.CONFIGURED)) == 10)
+            await fleet.until(
+                "the dashboard shows the shard", lambda: _dashboard_says(dashboard, "Configured")
+            )
             tried = await fleet.total(shard.program, CALLS)
             assert tried > 0, f"{CALLS} counts nothing"
 
@@ -102,8 +105,7 @@ async def _seen(fleet: RealFleet, shard: ShardProcess, dashboard: int, died_s: f
         return rows["web"]["held_off"] == "provider-unreachable" and "gpu" in json.dumps(missing)
 
     async def overview() -> bool:
-        _, _, text = await http_ask(dashboard, "GET", "/api/v1/x/status", Connection="close")
-        return "unreachable" in text
+        return await _dashboard_says(dashboard, "unreachable")
 
     places = {"metric": metric, "readyz": readiness, "dashboard": overview, "status": status, "needs": needs}
 
@@ -112,3 +114,8 @@ async def _seen(fleet: RealFleet, shard: ShardProcess, dashboard: int, died_s: f
         return name, round(time.monotonic() - died_s, 2)
 
     return dict(await asyncio.gather(*(seen(name, says) for name, says in places.items())))
+
+
+async def _dashboard_says(port: int, word: str) -> bool:
+    _, _, text = await http_ask(port, "GET", "/api/v1/x/status", Connection="close")
+    return word in text
