@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -199,12 +200,13 @@ class RealFleet:
     async def until(
         self, what: str, fact: Callable[[], bool | Awaitable[bool]], seconds: float = DEADLINE_S
     ) -> float:
-        """Wait for a fact and return how many seconds that took; parts that are away are no failure."""
+        """Wait for a fact and return how many seconds that took; a part that does not listen has not made it true yet."""
         began = time.monotonic()
         while True:
-            answer = fact()
-            if answer if isinstance(answer, bool) else await answer:
-                return time.monotonic() - began
+            with suppress(OSError):
+                answer = fact()
+                if answer if isinstance(answer, bool) else await answer:
+                    return time.monotonic() - began
             if time.monotonic() - began > seconds:
                 raise AssertionError(f"not in {seconds:g} s: {what}\n{self._tails()}")
             await asyncio.sleep(_POLL_S)

@@ -6,7 +6,7 @@ Times are reported, not judged: the machine that runs the tests is shared. `scal
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 from bigfleet.model.machine import MachineState as S
 from tests.support.builders import need
 from tests.support.coordinator.processes import settled_port
-from tests.support.program import http_get
+from tests.support.program import http_ask
 from tests.support.real_fleet import RealFleet, ShardProcess, bigfleet
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
@@ -39,13 +39,19 @@ async def test_an_outage_is_seen_everywhere_costs_few_calls_drains_nothing_and_e
     async with RealFleet(tmp_path, POOLS) as fleet:
         await fleet.start_provider()
         shard = await fleet.start_shard(
-            "--cycle-interval=1s", "--reclaim-cap-fraction=0", f"--dashboard-addr=127.0.0.1:{dashboard}"
+            "--cycle-interval=1s",
+            "--reclaim-cap-fraction=0",
+            "--execute-concurrency=8",
+            f"--dashboard-addr=127.0.0.1:{dashboard}",
         )
         async with fleet.operator(shard, "web") as web, fleet.operator(shard, "batch") as batch:
             await web.demand(need("web", gpu=1))
             await batch.demand(need("batch", cpu=40))
             await web.until(lambda: len(web.in_state(S.CONFIGURED)) == 1)
             await batch.until(lambda: len(batch.in_state(S.CONFIGURED)) == 10)
+            await fleet.until(
+                "the dashboard shows the shard", lambda: _dashboard_says(dashboard, "Configured")
+            )
             tried = await fleet.total(shard.program, CALLS)
             assert tried > 0, f"{CALLS} counts nothing"
 
@@ -94,17 +100,22 @@ async def _seen(fleet: RealFleet, shard: ShardProcess, dashboard: int, died_s: f
 
     async def needs() -> bool:
         _, text = await bigfleet("needs", f"--shard={shard.address}", "-o", "json")
-        rows = {row["cluster"]: row["coverage"] for row in json.loads(text)["needs"]}
+        rows = {row["cluster_id"]: row["coverage"] for row in json.loads(text)["needs"]}
         missing = rows["web"].get("missing", {})
         return rows["web"]["held_off"] == "provider-unreachable" and "gpu" in json.dumps(missing)
 
     async def overview() -> bool:
-        _, text = await http_get(dashboard, "/api/v1/x/status")
-        return "unreachable" in text
+        return await _dashboard_says(dashboard, "unreachable")
 
     places = {"metric": metric, "readyz": readiness, "dashboard": overview, "status": status, "needs": needs}
-    seen = {}
-    for name, says in places.items():
+
+    async def seen(name: str, says: Callable[[], Awaitable[bool]]) -> tuple[str, float]:
         await fleet.until(f"{name} says that the provider is unreachable", says)
-        seen[name] = round(time.monotonic() - died_s, 2)
-    return seen
+        return name, round(time.monotonic() - died_s, 2)
+
+    return dict(await asyncio.gather(*(seen(name, says) for name, says in places.items())))
+
+
+async def _dashboard_says(port: int, word: str) -> bool:
+    _, _, text = await http_ask(port, "GET", "/api/v1/x/status", Connection="close")
+    return word in text
