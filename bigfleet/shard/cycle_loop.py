@@ -207,7 +207,10 @@ class CycleLoop:
         )
         actions = held.admitted
         actions, capped = cap_reclaims(
-            actions, self._options.reclaim_cap_fraction, configured_by_cluster(given.snapshot)
+            actions,
+            self._options.reclaim_cap_fraction,
+            configured_by_cluster(given.snapshot),
+            self._dispatcher.pending_releases,
         )
         if capped:
             self._metrics.counter("bigfleet_shard_reclaims_capped_total").inc(capped)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from bigfleet.aio.clock import timeout
 from bigfleet.aio.disk import DiskError
-from bigfleet.model.action import Action
+from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.machine import STABLE_STATES
 from bigfleet.obs.audit import Audit
 from bigfleet.shard.context import ShardContext
@@ -57,6 +57,7 @@ class ActionDispatcher:
         self._starter: asyncio.Task[None] | None = None
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._acquiring: Counter[str] = Counter()
+        self._releasing: Counter[str] = Counter()
         # Clusters whose acquisitions were dropped because so many are in flight.
         self._crowded: set[str] = set()
         self._pending: dict[str, None] = {}
@@ -81,6 +82,10 @@ class ActionDispatcher:
     def is_pending(self, machine_id: str) -> bool:
         """Whether an action of the machine is queued or in flight."""
         return machine_id in self._pending
+
+    def pending_releases(self, cluster: str) -> int:
+        """How many Reclaims of a cluster are queued or in flight."""
+        return self._releasing[cluster]
 
     def watch(self) -> None:
         """Remember from now on every machine that has or gets an action: a listing is about to be requested."""
@@ -123,6 +128,8 @@ class ActionDispatcher:
         self._pending[machine_id] = None
         if cluster:
             self._acquiring[cluster] += 1
+        elif pending.kind is ActionKind.RECLAIM:
+            self._releasing[pending.cluster] += 1
         if self._watched is not None:
             self._watched.add(machine_id)
         self._queue.put_nowait(pending)
@@ -212,6 +219,10 @@ class ActionDispatcher:
 
     def _forget(self, pending: PendingAction) -> None:
         self._pending.pop(pending.machine_id, None)
+        if pending.kind is ActionKind.RECLAIM:
+            self._releasing[pending.cluster] -= 1
+            if not self._releasing[pending.cluster]:
+                del self._releasing[pending.cluster]
         if pending.kind in ACQUIRES:
             self._acquiring[pending.cluster] -= 1
             if pending.cluster in self._crowded and self._acquiring[pending.cluster] * 2 <= self._capacity:

@@ -285,6 +285,10 @@ SHARD_METRICS = catalogue(
             "bigfleet_shard_listings_held",
             "Full listings in a row whose removals are held because they lack too many machines.",
         ),
+        gauge(
+            "bigfleet_shard_listing_doubted",
+            "Whether the last full listing lacks so many machines that the shard does not believe it yet: 1 or 0.",
+        ),
         counter(
             "bigfleet_shard_cycle_failures_total",
             "Cycles that were abandoned because of a defect; several in a row end the process.",

@@ -25,6 +25,8 @@ class ShardOptions:
     execute_timeout_s: float = 30.0
     bootstrap_timeout_s: float = 30.0
     list_timeout_s: float = 120.0
+    listing_guard_window_s: float = 120.0
+    """For how long listings must lack too many machines before their removal is believed (`shard#listing-guard`)."""
     execute_concurrency: int = 1
     max_actions_per_cycle: int = 0
     incremental_reconcile: bool = False

@@ -62,7 +62,7 @@ class Reconciler:
         self._provider, self._dispatcher, self._sessions = provider, dispatcher, sessions
         self._configured = configured
         self._reader = ListingReader(context.guarded.inventory)
-        self._disputes, self._guard = Disputes(), ListingGuard()
+        self._disputes, self._guard = Disputes(), ListingGuard(context.options.listing_guard_window_s)
         self._metadata = SkippedMetadataLog(context.metrics, context.log)
         self._cursor = b""
         self._again: set[str] = set()
@@ -108,6 +108,12 @@ class Reconciler:
     def listing_age_s(self) -> float | None:
         """How long ago a listing was applied last; None before the first."""
         return None if self._applied_s is None else monotonic_s(self._clock) - self._applied_s
+
+    @property
+    def doubted(self) -> tuple[float, int] | None:
+        """For how long listings have been doubted, and how many machines the last one lacked; None when none is."""
+        since_s = self._guard.since_s
+        return None if since_s is None else (monotonic_s(self._clock) - since_s, self._guard.missing)
 
     async def stop(self) -> None:
         """Cancel a listing in flight."""
@@ -273,8 +279,9 @@ class Reconciler:
     async def _remove_missing(self, known: int, seen: Rows, *, check: bool) -> None:
         await self._guarded.available()
         missing = self._guarded.inventory.missing_from(seen)
-        believed = self._guard.believes(known, len(missing))
+        believed = self._guard.believes(known, len(missing), monotonic_s(self._clock))
         self._metrics.gauge("bigfleet_shard_listings_held").set(self._guard.held)
+        self._metrics.gauge("bigfleet_shard_listing_doubted").set(not believed)
         if not believed:
             self._log.error("listing_held", known=known, missing=len(missing), held=self._guard.held)
             return

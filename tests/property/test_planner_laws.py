@@ -5,6 +5,7 @@ from dataclasses import replace
 from random import Random
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from bigfleet.document.decisions import decision_document
 from bigfleet.engine.planner import Planner
 from bigfleet.model.decision import Decision
-from bigfleet.model.inventory import Inventory
+from bigfleet.model.inventory import Inventory, InventorySnapshot, SnapshotMask
 from bigfleet.model.machine import Machine
 from bigfleet.model.need import Need
 from bigfleet.model.needs_table import NeedsTable
@@ -31,6 +32,7 @@ class World:
         self.inventory, self.needs = Inventory(), NeedsTable()
         self.known: dict[str, Machine] = {}
         self.rest = situation
+        self.mask, self.left_out = SnapshotMask(), frozenset[str]()
         for machine in situation.machines:
             self.insert(machine)
         self.demand(situation.needs)
@@ -52,14 +54,20 @@ class World:
         for cluster in {*self.needs.clusters, *(need.cluster for need in needs)}:
             self.needs.replace(cluster, [need for need in needs if need.cluster == cluster])
 
+    def snapshot(self) -> InventorySnapshot:
+        """What the engine gets to see: some machines may be left out for a while."""
+        full = self.inventory.snapshot()
+        rows = [row for machine_id in self.left_out if (row := full.row_of(machine_id)) is not None]
+        return self.mask.without(full, np.array(sorted(rows), dtype=np.intp))
+
     @property
     def situation(self) -> Situation:
-        snapshot = self.inventory.snapshot()
+        snapshot = self.snapshot()
         return replace(self.rest, machines=tuple(snapshot.machines()), needs=self.needs.snapshot())
 
     def decide(self, planner: Planner) -> Decision:
         return planner.decide(
-            self.inventory.snapshot(),
+            self.snapshot(),
             self.needs.demand(),
             parked=self.rest.parked,
             reported_clusters=self.rest.reported_clusters,
@@ -71,7 +79,7 @@ class World:
 def edit(world: World, other: Situation, rng: Random) -> None:
     """One change of the kind that a shard lives through between two cycles."""
     known, machines = sorted(world.known), list(other.machines)
-    match rng.randrange(10):
+    match rng.randrange(12):
         case 0 | 1 | 2 if known and machines:
             for machine in rng.sample(machines, min(len(machines), 3)):
                 world.adopt(rng.choice(known), machine)
@@ -87,6 +95,8 @@ def edit(world: World, other: Situation, rng: Random) -> None:
                 chosen = rng.choice(clusters)
                 rows = list(world.needs.of_cluster(chosen))
                 world.needs.replace(chosen, rng.sample(rows, rng.randint(0, len(rows))))
+        case 10 | 11 if known:
+            world.left_out = frozenset(rng.sample(known, rng.randint(0, min(3, len(known)))))
         case 8:
             world.rest = replace(other, now=world.rest.now)
         case _:

@@ -53,6 +53,7 @@ def options_of(settings: ShardSettings) -> ShardOptions:
         dry_run=settings.dry_run,
         reclaim_cap_fraction=settings.reclaim_cap_fraction,
         empty_rollup_guard=settings.empty_rollup_guard,
+        listing_guard_window_s=settings.listing_guard_window,
         audit_strict=settings.audit_strict,
         local_bootstrap=settings.local_bootstrap,
     )

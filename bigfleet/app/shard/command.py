@@ -122,6 +122,11 @@ class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
     empty_rollup_guard: bool = Field(
         default=_DEFAULTS.empty_rollup_guard, description="hold back roll-ups that look like a lost cache"
     )
+    listing_guard_window: Duration = Field(
+        default=_DEFAULTS.listing_guard_window_s,
+        ge=0,
+        description="how long listings must lack many machines before the shard believes that they are gone",
+    )
     audit_log: OptionalPath = Field(default=None, description="file of JSON lines, one per action")
     audit_strict: bool = Field(
         default=_DEFAULTS.audit_strict, description="execute nothing while the audit log cannot be written"

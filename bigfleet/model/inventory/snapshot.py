@@ -207,6 +207,23 @@ class InventorySnapshot:
                 sparse.drain_graces.get(row, 0.0),
             )
 
+    def with_rows(
+        self, columns: Mapping[str, Column], id_order: Rows, wide: Mapping[str, Texts]
+    ) -> "InventorySnapshot":
+        """The same values with other columns and other machines; see `bigfleet.model.inventory.masked`."""
+        return InventorySnapshot(
+            columns=columns,
+            ids=self._ids,
+            host_refs=self._host_refs,
+            wide=wide,
+            shapes=self.shapes,
+            assignments=self.assignments,
+            clusters=self.clusters,
+            providers=self._providers,
+            sparse=self._sparse,
+            id_order=id_order,
+        )
+
     def in_state(self, state: MachineState) -> Rows:
         """Rows in a state by id."""
         rows: Rows = self.id_order[self.columns["state"][self.id_order] == state]

@@ -12,11 +12,15 @@ from bigfleet.model.action import Action, ActionKind
 
 
 def cap_reclaims(
-    actions: Sequence[Action], fraction: float, configured: Callable[[str], int]
+    actions: Sequence[Action],
+    fraction: float,
+    configured: Callable[[str], int],
+    pending: Callable[[str], int] = lambda _cluster: 0,
 ) -> tuple[list[Action], int]:
     """The actions without the Reclaims beyond each cluster's cap, and how many were left out; a fraction of 0 is no cap.
 
-    `configured` returns how many Configured machines a cluster has in the snapshot of this cycle.
+    `configured` returns how many Configured machines a cluster has in the snapshot of this cycle, `pending` how many Reclaims
+    of earlier cycles the provider has not answered: they would otherwise pile up behind a slow provider.
     """
     if fraction <= 0:
         return list(actions), 0
@@ -26,8 +30,8 @@ def cap_reclaims(
         if action.kind is ActionKind.RECLAIM:
             cluster = action.cluster or ""
             if cluster not in left:
-                left[cluster] = max(1, floor(fraction * configured(cluster)))
-            if not left[cluster]:
+                left[cluster] = max(1, floor(fraction * configured(cluster))) - pending(cluster)
+            if left[cluster] <= 0:
                 continue
             left[cluster] -= 1
         kept.append(action)

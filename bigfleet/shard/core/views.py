@@ -53,7 +53,7 @@ class HoldOff(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProviderState:
-    """The provider as the shard sees it at one moment (`shard#provider-standing`, `shard#listing-guard-window`)."""
+    """The provider as the shard sees it at one moment (`shard#provider-standing`, `shard#listing-guard`)."""
 
     reachable: bool = True
     unreachable_for_s: float = 0.0

@@ -46,16 +46,27 @@ def test_clusters_are_not_compared_and_the_guard_can_be_off() -> None:
         pytest.param(100, [21], [False], id="one more is held"),
         pytest.param(20, [9], [True], id="nine machines are too few to suspect"),
         pytest.param(20, [10], [False], id="ten are not"),
-        pytest.param(100, [50, 50, 50], [False, False, True], id="the third in a row confirms"),
-        pytest.param(100, [50, 5, 50, 50], [False, True, False, False], id="a good one resets"),
+        pytest.param(100, [50, 50, 50], [False, False, True], id="the third in a row, after the window"),
+        pytest.param(100, [50, 5, 50, 50, 50], [False, True, False, False, True], id="a good one resets"),
         pytest.param(100, [50, 50, 50, 50], [False, False, True, False], id="confirmed once, not for ever"),
     ],
 )
 def test_missing_machines_are_believed_gone_or_held(
     known: int, missing: list[int], believed: list[bool]
 ) -> None:
-    guard = ListingGuard()
-    assert [guard.believes(known, count) for count in missing] == believed
+    guard = ListingGuard(window_s=120)
+    listings = enumerate(missing)
+    assert [guard.believes(known, count, 1000.0 + 60 * minute) for minute, count in listings] == believed
+
+
+@pytest.mark.rule("shard#listing-guard")
+def test_listings_that_follow_quickly_are_held_for_the_whole_window() -> None:
+    guard = ListingGuard(window_s=120)
+    assert [second for second in range(0, 130, 10) if guard.believes(100, 50, float(second))] == [120]
+    assert (guard.held, guard.since_s) == (0, None)
+    guard.believes(100, 40, 300.0)
+    guard.believes(100, 60, 310.0)
+    assert (guard.held, guard.since_s, guard.missing) == (2, 300.0, 60)
 
 
 def reclaims(count: int, cluster: str = "prod") -> list[Action]:
@@ -78,6 +89,21 @@ def test_the_cap_keeps_the_head_of_the_reclaims(configured: int, fraction: float
     left, capped = cap_reclaims(actions, fraction, lambda _cluster: configured)
     assert left == actions[:kept]
     assert capped == 50 - kept
+
+
+@pytest.mark.rule("shard#reclaim-cap")
+@pytest.mark.parametrize(
+    ("pending", "kept"),
+    [
+        pytest.param(0, 5, id="none"),
+        pytest.param(3, 2, id="some"),
+        pytest.param(5, 0, id="as many as the cap"),
+        pytest.param(7, 0, id="more, since the cluster shrank"),
+    ],
+)
+def test_releases_that_the_provider_has_not_answered_count_against_the_cap(pending: int, kept: int) -> None:
+    left, capped = cap_reclaims(reclaims(50), 0.05, lambda _cluster: 100, lambda _cluster: pending)
+    assert (len(left), capped) == (kept, 50 - kept)
 
 
 def test_each_cluster_has_its_own_cap_and_nothing_else_is_capped() -> None:
