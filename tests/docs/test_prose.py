@@ -84,7 +84,15 @@ def test_every_page_that_must_be_there_is() -> None:
 def test_every_runbook_has_one_form_and_is_in_the_table() -> None:
     index = (DOCS / "runbooks" / "situations.md").read_text("utf-8")
     assert {path.stem for path in RUNBOOKS} == {
-        *("fenced-shard", "lost-quorum", "provider-outage", "quarantined-roll-up", "restore", "stock-out", "stuck-drain")
+        *(
+            "fenced-shard",
+            "lost-quorum",
+            "provider-outage",
+            "quarantined-roll-up",
+            "restore",
+            "stock-out",
+            "stuck-drain",
+        )
     }
     for path in RUNBOOKS:
         headings = re.findall(r"^## (.+)$", path.read_text("utf-8"), re.MULTILINE)
