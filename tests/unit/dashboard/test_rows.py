@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from bigfleet.dashboard.core.need_list import NeedList
 from bigfleet.dashboard.json_text import write_answer
-from bigfleet.dashboard.rows import LEAST_NEED_BYTES, fitting, need_row
+from bigfleet.dashboard.pages.frame import Frame
+from bigfleet.dashboard.pages.needs import needs
+from bigfleet.dashboard.rows import LEAST_NEED_BYTES, exported_need, fitting, need_row
 from bigfleet.v1alpha1 import capacity_pb2 as capacity
 from bigfleet.v1alpha1 import shardread_pb2 as read
 
@@ -43,3 +46,14 @@ def test_a_value_of_a_newer_shard_is_unspecified() -> None:
         read.NeedView(unmet_reason=read.UnmetReason.ValueType(99)).SerializeToString()
     )
     assert need_row(view)["unmetReason"] == "UNSPECIFIED"
+
+
+@pytest.mark.rule("dashboard#need-parts")
+def test_a_need_of_an_older_shard_has_unknown_parts_and_not_zero() -> None:
+    row = need_row(read.NeedView(cluster_id="web", satisfied=True, claimed_machine_count=4))
+    assert row["coverage"] is None
+    assert exported_need(row)["running"] is None
+    chosen = {"shard": "s0", "cluster": "", "status": "", "reason": "", "q": "", "page": ""}
+    listed = NeedList(cycle=1, computed_at_ns=1, needs=1, total=1, short=0, before_first_short=1, rows=[row])
+    text = str(needs(Frame(), ["s0"], ["web"], listed, chosen=chosen))
+    assert [text.count(words) for words in ("4 decided", ">unknown<", "● covered")] == [1, 3, 1]
