@@ -63,9 +63,9 @@ class FakeProviderSettings(ProviderFlags, env_prefix="BIGFLEET_FAKE_PROVIDER_"):
     fail: Annotated[tuple[str, ...], Cli(metavar="KIND=P[:TEXT]")] = Field(
         default=(), description="probability that an operation of this kind fails, and its error text"
     )
-    stockout: Annotated[tuple[str, ...], Cli(metavar="TYPE[@ZONE][=FROM-TO]")] = Field(
+    stockout: Annotated[tuple[str, ...], Cli(metavar="TYPE[@ZONE[@CAPACITY]][=FROM-TO]")] = Field(
         default=(),
-        description="Creates that fail because of a stock-out, and when since the start; * for any type",
+        description="Creates that fail because of a stock-out, and when since the start; * for any",
     )
     loss_per_hour: float = Field(default=0.0, ge=0, description="losses per Configured machine and hour")
     use_declared_loss: bool = Field(

@@ -244,12 +244,13 @@ async def _latency(fake: FakeProvider, fields: Fields) -> object:
 @_verb(
     "stockout",
     "fail Creates for want of stock from now on, for so many seconds or for good",
-    {"type": ANY, "zone": ANY, "seconds": None, "over": False},
+    {"type": ANY, "zone": ANY, "capacity_type": ANY, "seconds": None, "over": False},
 )
 async def _stockout(fake: FakeProvider, fields: Fields) -> object:
     fake.stockout(
         fields.text("type") or ANY,
         fields.text("zone") or ANY,
+        capacity_type=fields.text("capacity_type") or ANY,
         seconds=_seconds(fields) or 0.0,
         over=fields.flag("over"),
     )

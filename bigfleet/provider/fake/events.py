@@ -6,7 +6,7 @@ Rules: `providers#fake-control`, `providers#fake-determinism`.
 """
 
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -54,6 +54,8 @@ class EventLog:
         self.calls: deque[SeenCall] = deque(maxlen=calls)
         self.numbered = 0
         self.called = 0
+        self.called_by_rpc: Counter[str] = Counter()
+        """Calls received since the start, also those that were refused or are no longer kept."""
 
     def now_s(self) -> float:
         """Return the seconds since the start, to the microsecond."""
@@ -75,6 +77,7 @@ class EventLog:
 
     def call_began(self, call: SeenCall) -> SeenCall:
         self.called += 1
+        self.called_by_rpc[call.rpc] += 1
         call.number, call.at_s = self.called, self.now_s()
         call.machine_id, call.shard_id = _shortened(call.machine_id), _shortened(call.shard_id)
         call.arguments = _shortened(call.arguments)

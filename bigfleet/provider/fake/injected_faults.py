@@ -122,7 +122,8 @@ class InjectedFaults:
                 self.next = [left for left in self.next if left.times > 0]
                 return planned.fault
         if kind == "create" and self._out_of_stock(machine):
-            return OperationFault(FailureMode.STOCKOUT, f"no {machine.instance_type} in {machine.zone}")
+            offering = f"{machine.capacity_type.label} {machine.instance_type} in {machine.zone}"
+            return OperationFault(FailureMode.STOCKOUT, f"no {offering}")
         failure = self.failures.get(kind)
         if failure is not None and self._rng.stream(f"fail/{kind}").random() < failure.probability:
             return OperationFault(FailureMode.FAIL, failure.message)
@@ -130,7 +131,10 @@ class InjectedFaults:
 
     def _out_of_stock(self, machine: MachineRecord) -> bool:
         now_s = self.now_s()
-        return any(row.hits(machine.instance_type, machine.zone, now_s) for row in self.stockouts)
+        capacity_type = machine.capacity_type.label
+        return any(
+            row.hits(machine.instance_type, machine.zone, now_s, capacity_type) for row in self.stockouts
+        )
 
     # Holds.
 
@@ -192,7 +196,10 @@ class InjectedFaults:
                 kind: str(self.latencies[kind]) for kind in LATENCY_KINDS if kind in self.latencies
             },
             "failures": {kind: [row.probability, row.message] for kind, row in sorted(self.failures.items())},
-            "stockouts": [[row.instance_type, row.zone, row.from_s, row.to_s] for row in self.stockouts],
+            "stockouts": [
+                [row.instance_type, row.zone, row.capacity_type, row.from_s, row.to_s]
+                for row in self.stockouts
+            ],
             "holds": [{"id": machine_id, "kind": kind} for machine_id, kind in self._held],
             "next": [
                 {"id": row.machine_id, "kind": row.kind, "times": row.times, "how": row.fault.how.value}

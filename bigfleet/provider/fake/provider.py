@@ -32,7 +32,15 @@ from bigfleet.provider.fake.lifecycle import FakeLifecycle
 from bigfleet.provider.fake.nodes import JoiningNode
 from bigfleet.provider.fake.selector import Selector
 from bigfleet.provider.fake.service import Handler
-from bigfleet.provider.fake.specs import ANY, LATENCY_KINDS, STEPS, StockoutWindow, known, rpc_named
+from bigfleet.provider.fake.specs import (
+    ANY,
+    CAPACITY_TYPES,
+    LATENCY_KINDS,
+    STEPS,
+    StockoutWindow,
+    known,
+    rpc_named,
+)
 from bigfleet.provider.kit.core.fence import NO_TOKEN, FencingToken
 from bigfleet.provider.kit.core.transitions import Lost, Priced
 from bigfleet.provider.kit.core.values import MachineRecord
@@ -68,6 +76,7 @@ class FakeProvider(FakeLifecycle):
             "working": self.kit.tasks,
             "lives": self.starts,
             "calls": self.events.called,
+            "rpcs": dict(sorted(self.events.called_by_rpc.items())),
             "codes": dict(sorted(Counter(call.code or "RUNNING" for call in self.events.calls).items())),
             "lies": self.active_lies.shares,
             **self.faults.as_dict(),
@@ -146,17 +155,26 @@ class FakeProvider(FakeLifecycle):
         self._note("latency", kind=kind, spec=spec)
 
     def stockout(
-        self, instance_type: str = ANY, zone: str = ANY, *, seconds: float = 0.0, over: bool = False
+        self,
+        instance_type: str = ANY,
+        zone: str = ANY,
+        *,
+        capacity_type: str = ANY,
+        seconds: float = 0.0,
+        over: bool = False,
     ) -> None:
-        """Begin a stock-out, with or without an end; `over` ends every stock-out of that type and zone."""
-        self._note("stockout", type=instance_type, zone=zone, seconds=seconds, over=over)
+        """Begin a stock-out of an offering, with or without an end; `over` ends every stock-out that it covers."""
+        known(capacity_type, CAPACITY_TYPES, "capacity_type")
+        place = {"type": instance_type, "zone": zone, "capacity_type": capacity_type}
+        self._note("stockout", **place, seconds=seconds, over=over)
         if over:
-            kept = [row for row in self.faults.stockouts if not _covers(row, instance_type, zone)]
-            self.faults.stockouts = kept
+            self.faults.stockouts = [
+                row for row in self.faults.stockouts if not _covers(row, instance_type, zone, capacity_type)
+            ]
         else:
             now_s = self.events.now_s()
             end_s = now_s + seconds if seconds else None
-            self.faults.stockouts.append(StockoutWindow(instance_type, zone, now_s, end_s))
+            self.faults.stockouts.append(StockoutWindow(instance_type, zone, now_s, end_s, capacity_type))
 
     # Machines.
 
@@ -317,5 +335,9 @@ class FakeProvider(FakeLifecycle):
         self.events.add("verb", verb=verb, **fields)
 
 
-def _covers(row: StockoutWindow, instance_type: str, zone: str) -> bool:
-    return instance_type in (ANY, row.instance_type) and zone in (ANY, row.zone)
+def _covers(row: StockoutWindow, instance_type: str, zone: str, capacity_type: str) -> bool:
+    return (
+        instance_type in (ANY, row.instance_type)
+        and zone in (ANY, row.zone)
+        and capacity_type in (ANY, row.capacity_type)
+    )

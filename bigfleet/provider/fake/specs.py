@@ -5,10 +5,11 @@ Rules: `providers#fake-flags`.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.machine import CapacityType
 from bigfleet.provider.contract import CALLS, OperationKind
 from bigfleet.provider.fake.latency import Latency, parse_duration, parse_latency
 
@@ -27,6 +28,8 @@ STEPS: Final = (
 CALL_KINDS: Final = ("get", "list", *(f"{kind.value}-call" for kind in OperationKind))
 """Calls whose answer can be delayed."""
 LATENCY_KINDS: Final = (*STEPS, *CALL_KINDS)
+CAPACITY_TYPES: Final = (ANY, *(kind.label for kind in CapacityType if kind))
+"""Capacity types of a stock-out."""
 CURSORS: Final = ("honest", "none", "stale")
 
 
@@ -46,12 +49,14 @@ class StockoutWindow:
     zone: str = ANY
     from_s: float = 0.0
     to_s: float | None = None
+    capacity_type: str = ANY
 
-    def hits(self, instance_type: str, zone: str, now_s: float) -> bool:
+    def hits(self, instance_type: str, zone: str, now_s: float, capacity_type: str = "") -> bool:
         """Return whether a Create of such a machine fails now."""
         return (
             self.instance_type in (ANY, instance_type)
             and self.zone in (ANY, zone)
+            and self.capacity_type in (ANY, capacity_type)
             and self.from_s <= now_s
             and (self.to_s is None or now_s < self.to_s)
         )
@@ -78,20 +83,26 @@ def parse_failures(texts: Sequence[str]) -> dict[str, FailureRate]:
 
 
 def parse_stockout(text: str) -> StockoutWindow:
-    """Read `TYPE[@ZONE][=FROM-TO]`; `*` matches all."""
+    """Read `TYPE[@ZONE[@CAPACITY]][=FROM-TO]`; `*` matches all."""
     place, window, times = text.partition("=")
-    instance_type, _, zone = place.partition("@")
+    instance_type, _, rest = place.partition("@")
+    zone, _, capacity_type = rest.partition("@")
     if not instance_type:
-        raise InvalidFieldError("stockout", text, "TYPE[@ZONE][=FROM-TO], * for any type or zone")
+        raise InvalidFieldError(
+            "stockout", text, "TYPE[@ZONE[@CAPACITY]][=FROM-TO], * for any type, zone or capacity type"
+        )
+    offering = StockoutWindow(
+        instance_type, zone or ANY, capacity_type=known(capacity_type or ANY, CAPACITY_TYPES, "stockout")
+    )
     if not window:
-        return StockoutWindow(instance_type, zone or ANY)
+        return offering
     begin, dash, end = times.partition("-")
     if not dash:
         raise InvalidFieldError("stockout", text, "a window FROM-TO such as 5m-10m")
     from_s, to_s = parse_duration(begin, "stockout"), parse_duration(end, "stockout")
     if to_s <= from_s:
         raise InvalidFieldError("stockout", text, "a window that ends after it begins")
-    return StockoutWindow(instance_type, zone or ANY, from_s, to_s)
+    return replace(offering, from_s=from_s, to_s=to_s)
 
 
 def parse_share(text: str, field: str) -> float:

@@ -418,3 +418,26 @@ def test_one_seed_on_the_virtual_clock_gives_the_same_event_log_byte_for_byte() 
 
 def test_another_seed_gives_another_log() -> None:
     assert run_virtual(eventful(7)) != run_virtual(eventful(8))
+
+
+def test_one_offering_runs_out_of_stock_and_comes_back_while_others_are_to_be_had() -> None:
+    async def scene() -> None:
+        pools = (pool("od", 3), spot("spot", 3))
+        async with VirtualFake(pools) as world:
+            instance_type, zone = world.machine("spot-0").instance_type, world.machine("spot-0").zone
+            world.fake.stockout(instance_type, zone, capacity_type="Spot")
+            for machine_id in ("spot-0", "od-0"):
+                await world.client.create(machine_id)
+                await world.settled(machine_id)
+            assert world.machine("spot-0").last_error == f"stockout: no Spot {instance_type} in {zone}"
+            assert world.machine("od-0").state is S.IDLE
+            world.fake.stockout(instance_type, zone, capacity_type="OnDemand", over=True)  # another offering
+            assert world.fake.stats()["stockouts"] == [[instance_type, zone, "Spot", 0.0, None]]
+            world.fake.stockout(instance_type, zone, capacity_type="Spot", over=True)
+            await world.client.create("spot-1")
+            assert await world.settled("spot-1") is S.IDLE
+            assert world.fake.stats()["rpcs"]["Create"] == 3  # type: ignore[index]  # a mapping, as others are not
+            with pytest.raises(InvalidFieldError, match="capacity_type: found 'cheap', allowed is one of"):
+                world.fake.stockout(capacity_type="cheap")
+
+    run_virtual(scene())

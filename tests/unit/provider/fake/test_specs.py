@@ -40,6 +40,8 @@ def test_a_failure_has_a_share_and_a_text_that_may_have_commas() -> None:
         ("*@zone-a", StockoutWindow("*", "zone-a")),
         ("m6i.large@zone-a=5m-10m", StockoutWindow("m6i.large", "zone-a", 300.0, 600.0)),
         ("m6i.large=0-30s", StockoutWindow("m6i.large", "*", 0.0, 30.0)),
+        ("m6i.large@zone-a@Spot", StockoutWindow("m6i.large", "zone-a", capacity_type="Spot")),
+        ("*@*@OnDemand=5m-10m", StockoutWindow("*", "*", 300.0, 600.0, "OnDemand")),
     ],
 )
 def test_a_stockout_names_type_zone_and_window(text: str, stockout: StockoutWindow) -> None:
@@ -54,9 +56,12 @@ def test_a_stockout_hits_its_type_zone_and_window_only() -> None:
     assert not row.hits("m6i.large", "zone-b", 6.0)
     assert not row.hits("m6i.xlarge", "zone-a", 6.0)
     assert StockoutWindow().hits("any", "where", 0.0)
+    spot = parse_stockout("m6i.large@zone-a@Spot")
+    assert spot.hits("m6i.large", "zone-a", 0.0, "Spot")
+    assert not spot.hits("m6i.large", "zone-a", 0.0, "OnDemand")
 
 
-@pytest.mark.parametrize("text", ["", "@zone-a", "t=5m", "t=10m-5m", "t=5m-5m", "t=x-y"])
+@pytest.mark.parametrize("text", ["", "@zone-a", "t@z@spot", "t=5m", "t=10m-5m", "t=5m-5m", "t=x-y"])
 def test_a_stockout_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(InvalidFieldError):
         parse_stockout(text)
