@@ -26,6 +26,7 @@ from bigfleet.operator.core.views import (
     UpcomingNodeView,
     capacity_view,
     node_view,
+    provider_ids,
     upcoming_node_view,
 )
 
@@ -50,6 +51,7 @@ class OperatorCaches(CacheSet):
             indexes={
                 "node": lambda view: [str(view.node_ref["name"])] if view.node_ref.get("name") else [],
                 "provider": lambda view: [view.provider_id] if view.provider_id else [],
+                "host": lambda view: provider_ids(view.provider_id),
             },
         )
         self.capacities: Store[CapacityView] = Store(capacity_view, clock=clock)
@@ -59,6 +61,7 @@ class OperatorCaches(CacheSet):
             indexes={
                 "machine": lambda view: [view.machine_id] if view.machine_id else [],
                 "provider": NodeView.provider_ids,
+                "host": NodeView.host_names,
                 "draining": lambda view: ["yes"] if view.reclaim_deadline else [],
             },
         )
@@ -82,6 +85,14 @@ class OperatorCaches(CacheSet):
         """Return the UpcomingNodes whose provider id is that of a Node."""
         return [view for name in node.provider_ids() for view in self.upcoming.by_index("provider", name)]
 
+    def upcoming_named_as(self, node: NodeView) -> list[UpcomingNodeView]:
+        """Return the UpcomingNodes that the naming of the cluster may tie to a Node."""
+        hosts = node.host_names()
+        by_id = [self.upcoming_of(name) for name in (*hosts, *node.provider_ids()[1:])]
+        by_name = [self.upcoming.get(ObjectKey("", name)) for name in hosts]
+        by_provider = [view for name in hosts for view in self.upcoming.by_index("host", name)]
+        return [view for view in (*by_id, *by_name, *by_provider) if view is not None]
+
     # ---- NodeLookup
 
     def named(self, name: str) -> NodeView | None:
@@ -92,3 +103,6 @@ class OperatorCaches(CacheSet):
 
     def provided(self, provider_id: str) -> tuple[NodeView, ...]:
         return self.nodes.by_index("provider", provider_id)
+
+    def hosted(self, host: str) -> tuple[NodeView, ...]:
+        return self.nodes.by_index("host", host)

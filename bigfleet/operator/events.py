@@ -9,6 +9,7 @@ from bigfleet.kube.event_reasons import DRAIN_FAILED, DRAINED, RECLAIM_STARTED, 
 from bigfleet.kube.events import EventRecorder, ObjectReference
 from bigfleet.kube.resources import NODES, UPCOMING_NODES, ObjectKey
 from bigfleet.operator.core.names import upcoming_name
+from bigfleet.operator.core.node_identity import next_step
 from bigfleet.operator.core.views import NodeView, UpcomingNodeView
 
 
@@ -39,7 +40,8 @@ class ReclaimEvents:
     ) -> None:
         """Record that no Node, or more than one, matches the machine that is to be drained."""
         why = "more than one Node fits" if ambiguous else "no Node fits"
-        message = f"machine {machine_id} is being reclaimed, but {why}; no pod was evicted"
+        step = next_step(machine_id, ambiguous=ambiguous)
+        message = f"machine {machine_id} is being reclaimed, but {why}; no pod was evicted. Next step: {step}"
         key = ObjectKey("", upcoming_name(machine_id))
         about = ObjectReference(UPCOMING_NODES, key, upcoming.uid if upcoming is not None else "")
         self._recorder.record(about, "Warning", RECLAIM_UNRESOLVED, message)

@@ -181,6 +181,7 @@ class CycleLoop:
                     count=hint.count,
                     confidence=int(hint.confidence),
                     cost_per_hour=hint.cost_per_hour,
+                    resources=hint.resources,
                 )
                 session.send(frame, session_frames.available_capacity_key(profile.fingerprint))
             if not place % _SLICE:

@@ -520,7 +520,7 @@ class AvailableCapacityUpdate(_message.Message):
 
     @_builtins.property
     def resources(self) -> _provider_pb2.Resources:
-        """Not filled any more; receivers have to live with its absence."""
+        """What each of the counted machines offers at least; absent if none is counted. Shards of the original never fill it."""
 
     def __init__(
         self,

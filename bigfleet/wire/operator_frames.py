@@ -144,7 +144,8 @@ class RollupWriter:
 
     def frame(self) -> bytes:
         """Return the encoded frame."""
-        return _RAW_MESSAGE(rollup=self._rollup.SerializeToString()).SerializeToString()
+        frame: bytes = _RAW_MESSAGE(rollup=self._rollup.SerializeToString()).SerializeToString()
+        return frame
 
 
 def answer_frame(answer: BlobAnswer | ReclaimAck) -> bytes:

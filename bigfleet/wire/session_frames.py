@@ -7,7 +7,7 @@ Must never: decode a roll-up, or show a blob: the reading of a frame has no text
 Rules: `wire#session`, `wire#additions`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -190,7 +190,14 @@ def available_capacity_key(fingerprint: str) -> str:
     return f"available:{fingerprint}"
 
 
-def available_capacity(profile: Profile, *, count: int, confidence: int, cost_per_hour: float) -> bytes:
+def available_capacity(
+    profile: Profile,
+    *,
+    count: int,
+    confidence: int,
+    cost_per_hour: float,
+    resources: Mapping[str, str],
+) -> bytes:
     """Write the supply that a profile could get."""
     update = pb.AvailableCapacityUpdate(
         supersedes_key=available_capacity_key(profile.fingerprint),
@@ -199,4 +206,6 @@ def available_capacity(profile: Profile, *, count: int, confidence: int, cost_pe
         confidence=pb.AvailableCapacityUpdate.Confidence.ValueType(confidence),
         cost_per_hour=cost_per_hour,
     )
+    if resources:
+        update.resources.resources.update(resources)
     return pb.ShardMessage(available_capacity=update).SerializeToString()

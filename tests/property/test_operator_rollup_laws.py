@@ -166,6 +166,8 @@ class Kept:
         }
 
     async def step(self, kind: str, *about: Any) -> None:
+        if kind == "followed":
+            self.rollups._apply_some()
         match kind, *about:
             case (("applied" | "written by us"), name, request):
                 self.documents[name] = document = self.document(name, request)
@@ -188,8 +190,6 @@ class Kept:
                 for document in self.documents.values():
                     self.store.stage(document)
                 await self.store.finish_list(self.version)
-            case "followed":
-                self.rollups._apply_some()
 
     async def check(self) -> None:
         await self.rollups._tick(self.uplink, first=False)

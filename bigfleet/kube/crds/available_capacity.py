@@ -25,7 +25,7 @@ AVAILABLE_CAPACITY: Final = Definition(
             "requirements": listing(
                 requirement("The operator as the profile has it."), "What the machines satisfy."
             ),
-            "resources": resources("What one machine offers; may be empty."),
+            "resources": resources("What each of the machines offers at least; may be empty."),
         },
         required=("availability", "availableCount", "cost", "resources"),
         description="The hint, written by the operator alone.",

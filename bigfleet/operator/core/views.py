@@ -64,10 +64,12 @@ class NodeView:
 
     def provider_ids(self) -> tuple[str, ...]:
         """The provider id and, if it is a path, its last part; shards may use either."""
-        if not self.provider_id:
-            return ()
-        last = self.provider_id.rpartition("/")[2]
-        return (self.provider_id,) if last in ("", self.provider_id) else (self.provider_id, last)
+        return provider_ids(self.provider_id)
+
+    def host_names(self) -> tuple[str, ...]:
+        """The name and, if it is a domain name, its first label: many clusters name a Node after the host that way."""
+        first = self.name.partition(".")[0]
+        return (self.name,) if first in ("", self.name) else (self.name, first)
 
 
 def upcoming_node_view(document: Part) -> UpcomingNodeView:
@@ -102,6 +104,14 @@ def node_view(document: Part) -> NodeView:
         reclaim_deadline=str(annotations.get(RECLAIM_DEADLINE) or ""),
         cordoned_by=str(annotations.get(CORDONED_BY) or ""),
     )
+
+
+def provider_ids(provider_id: str) -> tuple[str, ...]:
+    """Return a provider id and, if it is a path, its last part; empty for none."""
+    if not provider_id:
+        return ()
+    last = provider_id.rpartition("/")[2]
+    return (provider_id,) if last in ("", provider_id) else (provider_id, last)
 
 
 def part(value: object) -> Part:

@@ -2,11 +2,12 @@
 
 Why: the shard learns within seconds that no new pod gets onto the node; the drain may take ten minutes.
 Must never: count or drain a node that is not cordoned, or wait for a drain.
-Rules: `operator#node-identity`, `operator#reclaim-order`; ADR-0009, ADR-0074.
+Rules: `operator#node-identity`, `operator#reclaim-order`; ADR-0009, ADR-0074, ADR-0208.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
@@ -18,7 +19,7 @@ from bigfleet.model.times import ns_of_iso8601, rfc3339_of_ns
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.drain_plan import DEFAULT_GRACE_S
-from bigfleet.operator.core.node_identity import MachineNames, NodeMatch, find_node
+from bigfleet.operator.core.node_identity import MachineNames, NodeMatch, find_node, next_step
 from bigfleet.operator.core.upcoming import phase_status
 from bigfleet.operator.core.views import NodeView, UpcomingNodeView
 from bigfleet.operator.drains.cordons import Cordons
@@ -26,6 +27,9 @@ from bigfleet.operator.drains.drains import Drain, Drains
 from bigfleet.operator.events import ReclaimEvents
 from bigfleet.operator.options import CORDON_PATIENCE_S
 from bigfleet.operator.upcoming.writes import UpcomingNodeWriter
+
+_MOST_WARNED: Final = 10_000
+"""Machines of which the operator remembers that it warned; with more it begins again."""
 
 
 @dataclass(slots=True)
@@ -71,6 +75,7 @@ class Reclaims:
         self._caches, self._cordons, self._writer = caches, cordons, writer
         self._drains, self._events = drains, events
         self._clock, self._retry, self._metrics = clock, retry, metrics
+        self._warned: set[str] = set()
         self._log = structlog.get_logger("bigfleet.operator")
 
     def open(self, order: ReclaimOrder, ack: Callable[[ReclaimAck], None]) -> ReclaimJob:
@@ -106,6 +111,7 @@ class Reclaims:
             self._unresolved(job, target, upcoming, found)
             job.done(started=False)
             return
+        self._warned.discard(target.machine)
         if (running := self._drains.on(found.node.name)) is not None:
             await self._tighten(job, running)
             job.done(started=True)
@@ -219,7 +225,16 @@ class Reclaims:
             return  # no node has joined yet, so there is no pod to evict
         outcome = "ambiguous" if found.ambiguous else "unresolved"
         self._metrics.counter("bigfleet_operator_reclaims_total", outcome=outcome).inc()
-        self._log.error(f"reclaim_{outcome}", entry=target.entry, instruction=job.order.instruction_id)
+        if target.machine not in self._warned:
+            if len(self._warned) >= _MOST_WARNED:
+                self._warned.clear()
+            self._warned.add(target.machine)
+            self._log.warning(
+                f"reclaim_{outcome}",
+                machine=target.machine,
+                instruction=job.order.instruction_id,
+                next_step=next_step(target.machine, ambiguous=found.ambiguous),
+            )
         self._events.reclaim_unresolved(target.machine, upcoming, ambiguous=found.ambiguous)
 
     def _remaining_s(self, node: NodeView) -> float:

@@ -40,8 +40,12 @@ class NodeRefWatcher:
 
     def _candidates(self, node: NodeView) -> Iterable[UpcomingNodeView]:
         """Return the UpcomingNodes that this Node could belong to."""
-        by_id = (self._caches.upcoming_of(name) for name in (node.name, node.machine_id) if name)
-        candidates = (*by_id, *self._caches.upcoming_provided(node))
+        labelled = self._caches.upcoming_of(node.machine_id) if node.machine_id else None
+        candidates = (
+            labelled,
+            *self._caches.upcoming_provided(node),
+            *self._caches.upcoming_named_as(node),
+        )
         found = {view.uid: view for view in candidates if view is not None}
         return found.values()
 

@@ -13,9 +13,11 @@ from enum import IntEnum
 import numpy as np
 
 from bigfleet.model.demand import ClusterNeeds
+from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.inventory import InventorySnapshot
 from bigfleet.model.machine import MachineState
 from bigfleet.model.profile import Profile
+from bigfleet.model.quantity import parse_amount
 
 PER_SECOND = 200
 """Changed hints that a shard sends per second on average."""
@@ -38,6 +40,21 @@ class Hint:
     count: int
     confidence: Confidence
     cost_per_hour: float
+    resources: FrozenMap[str] = NO_TEXTS
+    """What each of the counted machines offers at least; empty if none is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _FreeType:
+    """The free machines of one instance type."""
+
+    idle: int
+    speculative: int
+    cheapest: float | None
+    sizes: frozenset[FrozenMap[str]]
+
+
+_NO_MACHINES = _FreeType(0, 0, None, frozenset())
 
 
 class FreeSupply:
@@ -50,17 +67,19 @@ class FreeSupply:
         idle = np.bincount(shape[state == MachineState.IDLE], minlength=count)
         speculative = np.bincount(shape[state == MachineState.SPECULATIVE], minlength=count)
         self.idle, self.speculative = int(idle.sum()), int(speculative.sum())
-        self._by_type: dict[str, tuple[int, int, float | None]] = {}
+        self._by_type: dict[str, _FreeType] = {}
         for number in np.flatnonzero(idle + speculative).tolist():
             kind = shapes[number]
-            had_idle, had_speculative, cheapest = self._by_type.get(kind.instance_type, (0, 0, None))
+            had = self._by_type.get(kind.instance_type, _NO_MACHINES)
+            cheapest, size = had.cheapest, kind.allocatable or kind.resources
             if idle[number]:
                 price = kind.price_per_hour
                 cheapest = price if cheapest is None else min(cheapest, price)
-            self._by_type[kind.instance_type] = (
-                had_idle + int(idle[number]),
-                had_speculative + int(speculative[number]),
+            self._by_type[kind.instance_type] = _FreeType(
+                had.idle + int(idle[number]),
+                had.speculative + int(speculative[number]),
                 cheapest,
+                had.sizes if size in had.sizes else had.sizes | {size},
             )
         self._hints: dict[tuple[str, ...], Hint] = {}
 
@@ -81,16 +100,29 @@ class FreeSupply:
 
     def _of_types(self, types: tuple[str, ...]) -> Hint:
         found = [self._by_type[name] for name in types if name in self._by_type]
-        prices = [cheapest for _, _, cheapest in found if cheapest is not None]
-        return _hint(sum(row[0] for row in found), sum(row[1] for row in found), min(prices, default=0.0))
+        prices = [row.cheapest for row in found if row.cheapest is not None]
+        return _hint(found, min(prices, default=0.0))
 
     def _of_all(self) -> Hint:
-        return _hint(self.idle, self.speculative, 0.0)
+        return _hint(list(self._by_type.values()), 0.0)
 
 
-def _hint(idle: int, speculative: int, cost: float) -> Hint:
+def _hint(found: Sequence[_FreeType], cost: float) -> Hint:
+    idle, speculative = sum(row.idle for row in found), sum(row.speculative for row in found)
     confidence = Confidence.HIGH if idle else Confidence.MEDIUM if speculative else Confidence.NONE
-    return Hint(idle + speculative, confidence, cost)
+    return Hint(
+        idle + speculative, confidence, cost, _at_least({size for row in found for size in row.sizes})
+    )
+
+
+def _at_least(sizes: set[FrozenMap[str]]) -> FrozenMap[str]:
+    """Return the smallest amount of each resource that all sizes name, worded as the provider worded it."""
+    if not sizes:
+        return NO_TEXTS
+    named = set.intersection(*(set(size) for size in sizes))
+    return FrozenMap(
+        {name: min((parse_amount(size[name], name), size[name]) for size in sizes)[1] for name in named}
+    )
 
 
 @dataclass(slots=True)

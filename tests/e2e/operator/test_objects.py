@@ -204,6 +204,23 @@ async def test_an_entry_that_is_no_node_is_counted_recorded_and_not_started(worl
     await world.until("an event", lambda: "ReclaimUnresolved" in world.cluster.kubectl("get", "events", "-A"))
 
 
+@pytest.mark.rule("operator#node-identity", "operator#e20")
+async def test_a_node_named_after_its_host_is_referenced_and_drained_without_our_label(world: Bench) -> None:
+    world.start()
+    await world.connected()
+    nodes = "/api/v1/nodes"
+    world.cluster.admin.post(nodes, {"metadata": {"name": "i-77.compute.internal"}})
+    try:
+        world.shard.send(node_state("m-77", "Configured", provider_id="aws:///zone/i-77"))
+        await world.until("Ready", lambda: world.phase("m-77") == "Ready")
+        world.shard.send(reclaim("i77", "m-77"))
+        await world.until("the ack", lambda: ("i77", 1) in world.acks())
+        await world.until("Drained", lambda: world.phase("m-77") == "Drained")
+        assert world.cluster.admin.get(f"{nodes}/i-77.compute.internal")["spec"]["unschedulable"] is True
+    finally:
+        world.cluster.admin.delete(f"{nodes}/i-77.compute.internal")
+
+
 @pytest.mark.rule("operator#no-rollup-before-sync")
 async def test_with_the_definition_missing_no_rollup_is_sent_and_then_it_is_without_a_restart(
     world: Bench,

@@ -124,7 +124,7 @@ async def _controller(
         clock=clock,
         rng=SeededRng(1),
         metrics=metrics,
-        options=options or PodControllerOptions(stamp_after_s=0.1),
+        options=options,
         defaults=defaults,
     )
     tasks = {asyncio.ensure_future(controller.keep_caches()), asyncio.ensure_future(controller.work())}

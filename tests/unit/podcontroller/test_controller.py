@@ -312,9 +312,10 @@ def test_a_thousand_pods_at_once_have_their_requests_within_four_seconds_of_the_
 
         async def slowly(call: ApiCall) -> ApiResponse:
             await world.clock.sleep(0.04)  # a busy API server
-            return await inner(call)
+            answer: ApiResponse = await inner(call)
+            return answer
 
-        replica.transport.send = slowly  # type: ignore[method-assign]
+        replica.transport.send = slowly
         await world.clock.sleep(10)
         for number in range(1000):
             await world.pod(f"p{number}")

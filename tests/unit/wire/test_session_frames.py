@@ -114,9 +114,12 @@ def test_requests_instructions_hints_and_acks() -> None:
     assert (list(instruction.nodes), instruction.grace_period_seconds) == (["m-1"], 120)
     assert (instruction.targets[0].machine_id, instruction.targets[0].provider_id) == ("m-1", "host-of-m-1")
     hint = opened(
-        session_frames.available_capacity(profile, count=5, confidence=4, cost_per_hour=1.5)
+        session_frames.available_capacity(
+            profile, count=5, confidence=4, cost_per_hour=1.5, resources={"cpu": "8", "memory": "32Gi"}
+        )
     ).available_capacity
     assert hint.supersedes_key == f"available:{profile.fingerprint}"
     assert (hint.available_count, hint.confidence, hint.cost_per_hour) == (5, 4, 1.5)
+    assert dict(hint.resources.resources) == {"cpu": "8", "memory": "32Gi"}
     ack = opened(session_frames.acknowledgement("resync", term=4, epoch=2)).ack
     assert (ack.echo, ack.coordinator_term, ack.shard_epoch) == ("resync", 4, 2)

@@ -23,6 +23,9 @@ class Cluster:
     def provided(self, provider_id: str) -> tuple[NodeView, ...]:
         return tuple(node for node in self._nodes if provider_id in node.provider_ids())
 
+    def hosted(self, host: str) -> tuple[NodeView, ...]:
+        return tuple(node for node in self._nodes if host in node.host_names())
+
 
 def upcoming(**status: Any) -> UpcomingNodeView:
     return UpcomingNodeView("un-m", "u", "m", {}, status)
@@ -64,6 +67,41 @@ def test_two_matches_are_none(twin: NodeView) -> None:
     original = BY_LABEL if twin.machine_id else BY_PROVIDER
     found = find_node(MachineNames(("m",), "m"), upcoming(providerID="i-4"), Cluster(original, twin))
     assert found == NodeMatch(ambiguous=True)
+
+
+@pytest.mark.rule("operator#node-identity")
+@pytest.mark.parametrize(
+    ("node", "provider_id"),
+    [
+        pytest.param(NodeView("i-4", "4"), "i-4", id="named as the host"),
+        pytest.param(NodeView("i-4", "4"), "aws:///zone/i-4", id="named as the last part of the provider id"),
+        pytest.param(NodeView("i-4.compute.internal", "4"), "aws:///zone/i-4", id="domain name of the host"),
+        pytest.param(NodeView("m.rack-1.example", "4"), "", id="domain name of the machine"),
+        pytest.param(NodeView("un-m", "4"), "", id="named as its UpcomingNode"),
+        pytest.param(NodeView("x", "4", provider_id="kwok://m"), "", id="machine id as provider id"),
+        pytest.param(NodeView("i-4", "4", provider_id="other://q"), "i-4", id="provider id of another form"),
+    ],
+)
+def test_without_a_label_the_naming_of_the_cluster_decides(node: NodeView, provider_id: str) -> None:
+    cluster = Cluster(NodeView("another", "5", provider_id="aws:///zone/i-5"), node)
+    assert find_node(MachineNames(("m",), "m", provider_id), None, cluster) == NodeMatch(node)
+    assert find_node(MachineNames(("m",), "m"), upcoming(providerID=provider_id), cluster) == NodeMatch(node)
+
+
+@pytest.mark.rule("operator#node-identity")
+@pytest.mark.parametrize(
+    ("nodes", "ambiguous"),
+    [
+        pytest.param([NodeView("i-4", "1"), NodeView("un-m", "2")], True, id="two namings, two Nodes"),
+        pytest.param([NodeView("i-4.a", "1"), NodeView("i-4.b", "2")], True, id="one host, two domains"),
+        pytest.param([NodeView("i-4", "1", machine_id="n")], False, id="labelled as another machine"),
+        pytest.param([NodeView("i-44", "1"), NodeView("i-4-b", "2")], False, id="only alike"),
+        pytest.param([NodeView("x", "1", provider_id="gce://q/i-4")], False, id="another path"),
+    ],
+)
+def test_naming_never_guesses(nodes: list[NodeView], ambiguous: bool) -> None:
+    found = find_node(MachineNames(("m",), "m", "gce://p/i-4"), None, Cluster(*nodes))
+    assert found == NodeMatch(ambiguous=ambiguous)
 
 
 @pytest.mark.rule("operator#e20")

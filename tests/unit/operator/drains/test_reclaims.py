@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from bigfleet.kube.resources import NODES, PODS, ObjectKey
 from bigfleet.kube.transport import ApiResponse
@@ -94,6 +95,30 @@ def test_an_unresolvable_entry_counts_none_and_makes_an_event() -> None:
     play(scene)
 
 
+@pytest.mark.rule("operator#reclaim-unresolved")
+def test_an_unresolved_reclaim_is_one_warning_with_the_next_step_until_it_is_resolved() -> None:
+    async def scene(world: World) -> None:
+        world.shard.send(node_state("m", "Configured"))
+        await world.eventually(lambda: world.phase("m") == "Ready")
+        with capture_logs() as lines:
+            for number in range(3):
+                world.shard.send(reclaim(f"i{number}", "m"))
+            await world.eventually(lambda: len(acks(world)) == 3)
+        (line,) = [line for line in lines if line["event"] == "reclaim_unresolved"]
+        assert (line["log_level"], line["machine"]) == ("warning", "m")
+        assert "bigfleet.lucy.sh/machine-id=m" in line["next_step"]
+        assert world.value("reclaims_total", outcome="unresolved") == 3
+        await world.eventually(lambda: len(world.events("ReclaimUnresolved")) == 1)
+        (event,) = world.events("ReclaimUnresolved")
+        assert "bigfleet.lucy.sh/machine-id=m" in event["message"]
+        await world.add_node("ip-1", machine="m")
+        await world.clock.sleep(1)
+        world.shard.send(reclaim("i3", "m"))
+        await world.eventually(lambda: ("i3", 1) in acks(world))
+
+    play(scene)
+
+
 def test_a_machine_that_never_joined_is_no_alarm() -> None:
     async def scene(world: World) -> None:
         world.shard.send(node_state("m", "Configuring"))
@@ -101,6 +126,33 @@ def test_a_machine_that_never_joined_is_no_alarm() -> None:
         world.shard.send(reclaim("i1", "m"))
         await world.eventually(lambda: acks(world) == [("i1", 0)])
         assert world.value("reclaims_total", outcome="unresolved") == 0
+
+    play(scene)
+
+
+@pytest.mark.rule("operator#node-identity", "operator#e20")
+@pytest.mark.parametrize("is_first", [True, False], ids=["node first", "UpcomingNode first"])
+@pytest.mark.parametrize("node", ["i-1", "i-1.compute.internal", "un-m", "m.rack.example"])
+def test_a_node_without_our_label_is_referenced_and_drained_by_the_naming_of_the_cluster(
+    node: str, is_first: bool
+) -> None:
+    async def scene(world: World) -> None:
+        if is_first:
+            await world.add_node(node)
+        world.shard.send(node_state("m", "Configured", provider_id="aws:///z/i-1"))
+        await world.eventually(lambda: world.phase("m") == "Ready")
+        if not is_first:
+            await world.add_node(node)
+        await world.add_pods(node, "a")
+
+        def reference() -> Any:
+            return (world.upcoming("m") or {})["status"].get("nodeRef", {}).get("name")
+
+        await world.eventually(lambda: reference() == node, 5)
+        world.shard.send(reclaim("i1", "m"))
+        await world.eventually(lambda: acks(world) == [("i1", 1)])
+        await world.eventually(lambda: world.phase("m") == "Drained", 20)
+        assert pods_on(world, node) == set()
 
     play(scene)
 

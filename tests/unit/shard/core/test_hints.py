@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from bigfleet.model.demand import ClusterNeeds
+from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
@@ -31,6 +32,7 @@ def part(*profiles: Profile) -> dict[str, ClusterNeeds]:
     return {"prod": ClusterNeeds("prod", rows, [(place,) for place in range(len(rows))])}
 
 
+SIZE = FrozenMap({"cpu": "4", "memory": "16Gi"})  # of a shape of the builders
 FREE = supply(
     machine("i-1", S.IDLE, shape=shape("big", price=4.0)),
     machine("i-2", S.IDLE, shape=shape("big", zone="z2", price=3.0)),
@@ -40,16 +42,34 @@ FREE = supply(
 
 
 def test_types_that_are_named_are_counted_alone_with_the_cheapest_idle_one() -> None:
-    assert FREE.hint(pinned("big")) == Hint(2, Confidence.HIGH, 3.0)
-    assert FREE.hint(pinned("small")) == Hint(1, Confidence.MEDIUM, 0.0)
-    assert FREE.hint(pinned("big", "small")) == Hint(3, Confidence.HIGH, 3.0)
+    assert FREE.hint(pinned("big")) == Hint(2, Confidence.HIGH, 3.0, SIZE)
+    assert FREE.hint(pinned("small")) == Hint(1, Confidence.MEDIUM, 0.0, SIZE)
+    assert FREE.hint(pinned("big", "small")) == Hint(3, Confidence.HIGH, 3.0, SIZE)
     assert FREE.hint(pinned("unheard-of")) == Hint(0, Confidence.NONE, 0.0)
 
 
+@pytest.mark.rule("shard#hints")
+def test_a_hint_names_what_each_counted_machine_offers_at_least() -> None:
+    def sized(name: str, kind: str, **texts: str) -> Machine:
+        return machine(name, S.IDLE, shape=shape(kind, resources=texts))
+
+    free = supply(
+        sized("a", "big", cpu="8", memory="32Gi", gpu="1"),
+        sized("b", "big", cpu="8", memory="30Gi"),
+        sized("c", "small", cpu="7500m", memory="64Gi"),
+    )
+    assert free.hint(pinned("small")).resources == FrozenMap({"cpu": "7500m", "memory": "64Gi"})
+    assert free.hint(pinned("big")).resources == FrozenMap({"cpu": "8", "memory": "30Gi"})
+    assert free.hint(Profile()).resources == FrozenMap({"cpu": "7500m", "memory": "30Gi"})
+    assert free.hint(pinned("unheard-of")).resources == FrozenMap({})
+    other = supply(sized("a", "big", cpu="4"), sized("b", "big", cpu="4"), sized("c", "small", cpu="4"))
+    assert free != other  # so that a cluster hears of sizes that changed with equal counts and prices
+
+
 def test_without_named_types_everything_free_counts_and_no_price_is_told() -> None:
-    assert FREE.hint(Profile()) == Hint(3, Confidence.HIGH, 0.0)
+    assert FREE.hint(Profile()) == Hint(3, Confidence.HIGH, 0.0, SIZE)
     excluded = Profile(requirements=(Requirement(INSTANCE_TYPE_KEY, RequirementOperator.NOT_IN, ("big",)),))
-    assert FREE.hint(excluded) == Hint(3, Confidence.HIGH, 0.0)
+    assert FREE.hint(excluded) == Hint(3, Confidence.HIGH, 0.0, SIZE)
 
 
 def told(
