@@ -26,6 +26,8 @@ from bigfleet.workload.archetype import RACK_KEY
 
 GPU: Final = "nvidia.com/gpu"
 CONFIGURED: Final = MachineState.CONFIGURED
+_OUTAGE_CALLS: Final = 15
+"""How many calls a shard tries at most while its provider is away for two minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,9 @@ def _cpu_need(cluster: str, machines: int, priority: int, penalty: int, spread: 
     spreads = (Spread(ZONE_KEY, 1, WhenUnsatisfiable.DO_NOT_SCHEDULE),) if spread else ()
     profile = Profile((), spreads, priority, interruption_bucket=PenaltyBucket(penalty))
     return Need(cluster, profile, _eight("cpu", machines), _eight("cpu"))
+
+
+_STOCK_OUT_CALLS: Final = 12
 
 
 async def _priority_inversion(run: StoryRun) -> None:
@@ -153,15 +158,47 @@ async def _unsatisfiable_gang(run: StoryRun) -> None:
 async def _provider_outage(run: StoryRun) -> None:
     await run.asks("web", _cpu_need("web", 2, 5_000, 8))
     await run.until("web works on two machines", lambda: run.serving("web") == 2)
+    await run.status()
+    before = run.provider_calls()
     await run.outage()
-    await run.cycles(4)
-    run.holds("web works on, nothing was drained", run.serving("web") == 2)
     await run.asks("web", _cpu_need("web", 4, 5_000, 8))
-    await run.cycles(3)
-    run.holds("the shard keeps deciding, and cannot buy", run.serving("web") == 2)
+    await run.until(
+        "the shard holds its orders off, since the provider is unreachable",
+        lambda: not run.provider_reachable() and run.holds_off(),
+        within_s=5,
+    )
+    await run.status()
     await run.why("web")
-    run.outage_ends()
-    await run.until("web has its four machines", lambda: run.serving("web") == 4)
+    await run.passes(120)
+    await run.status()
+    run.holds("web works on, nothing was drained", run.serving("web") == 2)
+    tried = run.provider_calls() - before
+    run.holds(f"the shard has tried {tried} calls in two minutes, at most 15", tried <= _OUTAGE_CALLS)
+    await run.outage_ends()
+    await run.until("it has accepted the orders of web", lambda: run.obtained("web") == 4, within_s=5)
+    await run.status()
+    await run.until("web has its four machines", lambda: run.serving("web") == 4, within_s=60)
+
+
+async def _stock_out(run: StoryRun) -> None:
+    run.fleet.fake.stockout(zone="za")
+    run.say("the spot machines in za are out of stock, and the shard does not know it yet")
+    await run.asks("web", _cpu_need("web", 2, 5_000, 1))
+    await run.until(
+        "the provider says so; the offering is left out of decisions", run.stocked_out, within_s=60
+    )
+    await run.status()
+    await run.until("the dearer machines in zb are ordered", lambda: run.obtained("web") == 2, within_s=20)
+    await run.status()
+    await run.why("web")
+    await run.until("web works on two machines", lambda: run.serving("web") == 2, within_s=60)
+    await run.cycles(1)
+    zones = {machine.shape.zone for machine in run.machines("web", CONFIGURED)}
+    run.holds("both are in zb", zones == {"zb"})
+    await run.passes(600)
+    tried = run.provider_calls("Create")
+    run.holds(f"in ten minutes {tried} orders were tried in all", tried <= _STOCK_OUT_CALLS)
+    await run.status()
 
 
 async def _operator_vanishes(run: StoryRun) -> None:
@@ -206,9 +243,17 @@ STORIES: Final[Mapping[str, Story]] = {
         _unsatisfiable_gang,
     ),
     "provider-outage": Story(
-        "the provider is unreachable; running machines stay, new demand waits",
+        "the provider is unreachable for two minutes: running machines stay, new demand waits, and the shard says so",
         (_cpus("vm", 8, "za", kind=CapacityType.ON_DEMAND, price=0.4),),
         _provider_outage,
+    ),
+    "stock-out": Story(
+        "the cheapest offering is out of stock: the next one is ordered, and the first is tried again by a schedule",
+        (
+            _cpus("spot", 4, "za", kind=CapacityType.SPOT, price=0.1, risk=0.01),
+            _cpus("vm", 4, "zb", kind=CapacityType.ON_DEMAND, price=0.4),
+        ),
+        _stock_out,
     ),
     "operator-vanishes": Story(
         "a cluster falls silent, the shard restarts, and nothing is taken away by mistake",
