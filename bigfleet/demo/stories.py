@@ -82,9 +82,6 @@ def _cpu_need(cluster: str, machines: int, priority: int, penalty: int, spread: 
     return Need(cluster, profile, _eight("cpu", machines), _eight("cpu"))
 
 
-_STOCK_OUT_CALLS: Final = 12
-
-
 async def _priority_inversion(run: StoryRun) -> None:
     await run.asks("batch", _gpu_need("batch", 4, 100))
     await run.until("batch works on all four GPU machines", lambda: run.serving("batch") == 4)
@@ -180,27 +177,6 @@ async def _provider_outage(run: StoryRun) -> None:
     await run.until("web has its four machines", lambda: run.serving("web") == 4, within_s=60)
 
 
-async def _stock_out(run: StoryRun) -> None:
-    run.fleet.fake.stockout(zone="za")
-    run.say("the spot machines in za are out of stock, and the shard does not know it yet")
-    await run.asks("web", _cpu_need("web", 2, 5_000, 1))
-    await run.until(
-        "the provider says so; the offering is left out of decisions", run.stocked_out, within_s=60
-    )
-    await run.status()
-    await run.until("the dearer machines in zb are ordered", lambda: run.obtained("web") == 2, within_s=20)
-    await run.status()
-    await run.why("web")
-    await run.until("web works on two machines", lambda: run.serving("web") == 2, within_s=60)
-    await run.cycles(1)
-    zones = {machine.shape.zone for machine in run.machines("web", CONFIGURED)}
-    run.holds("both are in zb", zones == {"zb"})
-    await run.passes(600)
-    tried = run.provider_calls("Create")
-    run.holds(f"in ten minutes {tried} orders were tried in all", tried <= _STOCK_OUT_CALLS)
-    await run.status()
-
-
 async def _operator_vanishes(run: StoryRun) -> None:
     await run.asks("web", _cpu_need("web", 12, 5_000, 8))
     await run.until("web works on twelve machines", lambda: run.serving("web") == 12)
@@ -246,14 +222,6 @@ STORIES: Final[Mapping[str, Story]] = {
         "the provider is unreachable for two minutes: running machines stay, new demand waits, and the shard says so",
         (_cpus("vm", 8, "za", kind=CapacityType.ON_DEMAND, price=0.4),),
         _provider_outage,
-    ),
-    "stock-out": Story(
-        "the cheapest offering is out of stock: the next one is ordered, and the first is tried again by a schedule",
-        (
-            _cpus("spot", 4, "za", kind=CapacityType.SPOT, price=0.1, risk=0.01),
-            _cpus("vm", 4, "zb", kind=CapacityType.ON_DEMAND, price=0.4),
-        ),
-        _stock_out,
     ),
     "operator-vanishes": Story(
         "a cluster falls silent, the shard restarts, and nothing is taken away by mistake",

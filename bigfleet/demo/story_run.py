@@ -132,11 +132,6 @@ class StoryRun:
             for machine in shard.inventory.snapshot().machines()
         )
 
-    def stocked_out(self) -> bool:
-        """Whether the last cycle left an offering out because it is out of stock."""
-        view = self.view()
-        return view is not None and bool(view.cool_offs)
-
     def provider_reachable(self) -> bool:
         """Whether the shard regards the provider as reachable."""
         return self.fleet.shard.status().provider.reachable
@@ -146,16 +141,12 @@ class StoryRun:
         view = self.view()
         return view is not None and bool(view.held_off)
 
-    def provider_calls(self, call: str = "") -> int:
-        """How many calls to the provider the shard has tried, of one kind or in all."""
+    def provider_calls(self) -> int:
+        """How many calls to the provider the shard has tried."""
         name = "bigfleet_shard_provider_calls_total"
+        families = self.fleet.run.registry.collect()
         return round(
-            sum(
-                sample.value
-                for family in self.fleet.run.registry.collect()
-                for sample in family.samples
-                if sample.name == name and call in ("", sample.labels["call"])
-            )
+            sum(sample.value for family in families for sample in family.samples if sample.name == name)
         )
 
     def view(self) -> CycleView | None:

@@ -46,15 +46,6 @@ ENDINGS = {
         "2:22  bigfleet status: The one need is covered",
         "web has its four machines",
     ],
-    "stock-out": [
-        "the offering is left out of decisions",
-        "bigfleet status: ",
-        "m8 in za (Spot) is stocked out; next attempt in",
-        "the dearer machines in zb are ordered",
-        "m8 in za (Spot) would cost less",
-        "both are in zb",
-        "orders were tried in all",
-    ],
     "operator-vanishes": [
         "silence is not a request",
         "it takes nothing away",
