@@ -26,6 +26,8 @@ from bigfleet.workload.archetype import RACK_KEY
 
 GPU: Final = "nvidia.com/gpu"
 CONFIGURED: Final = MachineState.CONFIGURED
+_OUTAGE_CALLS: Final = 15
+"""How many calls a shard tries at most while its provider is away for two minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,15 +155,26 @@ async def _unsatisfiable_gang(run: StoryRun) -> None:
 async def _provider_outage(run: StoryRun) -> None:
     await run.asks("web", _cpu_need("web", 2, 5_000, 8))
     await run.until("web works on two machines", lambda: run.serving("web") == 2)
+    await run.status()
+    before = run.provider_calls()
     await run.outage()
-    await run.cycles(4)
-    run.holds("web works on, nothing was drained", run.serving("web") == 2)
     await run.asks("web", _cpu_need("web", 4, 5_000, 8))
-    await run.cycles(3)
-    run.holds("the shard keeps deciding, and cannot buy", run.serving("web") == 2)
+    await run.until(
+        "the shard holds its orders off, since the provider is unreachable",
+        lambda: not run.provider_reachable() and run.holds_off(),
+        within_s=5,
+    )
+    await run.status()
     await run.why("web")
-    run.outage_ends()
-    await run.until("web has its four machines", lambda: run.serving("web") == 4)
+    await run.passes(120)
+    await run.status()
+    run.holds("web works on, nothing was drained", run.serving("web") == 2)
+    tried = run.provider_calls() - before
+    run.holds(f"the shard has tried {tried} calls in two minutes, at most 15", tried <= _OUTAGE_CALLS)
+    await run.outage_ends()
+    await run.until("it has accepted the orders of web", lambda: run.obtained("web") == 4, within_s=5)
+    await run.status()
+    await run.until("web has its four machines", lambda: run.serving("web") == 4, within_s=60)
 
 
 async def _operator_vanishes(run: StoryRun) -> None:
@@ -206,7 +219,7 @@ STORIES: Final[Mapping[str, Story]] = {
         _unsatisfiable_gang,
     ),
     "provider-outage": Story(
-        "the provider is unreachable; running machines stay, new demand waits",
+        "the provider is unreachable for two minutes: running machines stay, new demand waits, and the shard says so",
         (_cpus("vm", 8, "za", kind=CapacityType.ON_DEMAND, price=0.4),),
         _provider_outage,
     ),

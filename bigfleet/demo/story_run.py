@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from bigfleet.aio.clock import NANOSECONDS, timeout
 from bigfleet.demo.session_peer import SessionPeer
-from bigfleet.demo.virtual_fleet import FAKE_HOST, SHARD_HOST, VirtualFleet
+from bigfleet.demo.virtual_fleet import FAKE_HOST, FAKE_PORT, VirtualFleet
 from bigfleet.engine.verdicts import short_places
 from bigfleet.explain.amounts import readable
 from bigfleet.explain.verdict_line import ProblemLine, status_lines, verdict_line
@@ -66,13 +66,15 @@ class StoryRun:
         self.say(f"the operator of {cluster} is gone")
 
     async def outage(self) -> None:
-        """Make the provider unreachable."""
-        self.fleet.network.partition([SHARD_HOST], [FAKE_HOST])
-        self.say("the provider is unreachable")
+        """Kill the provider's process."""
+        self.fleet.network.crash(FAKE_HOST)
+        await self.fleet.fake.stop(0)
+        self.say("the provider's process dies")
 
-    def outage_ends(self) -> None:
-        """Make the provider reachable again."""
-        self.fleet.network.heal()
+    async def outage_ends(self) -> None:
+        """Start the provider again; it knows its machines from its disk."""
+        await self.fleet.fake.start()
+        await self.fleet.fake.listen(f":{FAKE_PORT}")
         self.say("the provider is back")
 
     async def until(self, text: str, fact: Callable[[], bool], within_s: float = PATIENCE_S) -> None:
@@ -85,6 +87,10 @@ class StoryRun:
                 f"the story says that {text}, and it did not happen within {within_s:g} s"
             ) from None
         self.say(text)
+
+    async def passes(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        await self.fleet.clock.sleep(seconds)
 
     async def cycles(self, count: int) -> None:
         """Wait for this many further cycles."""
@@ -113,6 +119,34 @@ class StoryRun:
         return sum(
             machine.cluster == cluster and machine.state is MachineState.CONFIGURED
             for machine in inventory.machines()
+        )
+
+    def obtained(self, cluster: str) -> int:
+        """How many machines serve a cluster, join it or are on order for it, by what the provider has accepted."""
+        shard = self.fleet.shard
+        coming = (MachineState.CONFIGURED, MachineState.CONFIGURING, MachineState.CREATING)
+        return sum(
+            machine.state in coming
+            and cluster in (machine.cluster, machine.assigned.cluster)
+            and shard.is_accepted(machine.id)
+            for machine in shard.inventory.snapshot().machines()
+        )
+
+    def provider_reachable(self) -> bool:
+        """Whether the shard regards the provider as reachable."""
+        return self.fleet.shard.status().provider.reachable
+
+    def holds_off(self) -> bool:
+        """Whether the last cycle held actions off."""
+        view = self.view()
+        return view is not None and bool(view.held_off)
+
+    def provider_calls(self) -> int:
+        """How many calls to the provider the shard has tried."""
+        name = "bigfleet_shard_provider_calls_total"
+        families = self.fleet.run.registry.collect()
+        return round(
+            sum(sample.value for family in families for sample in family.samples if sample.name == name)
         )
 
     def view(self) -> CycleView | None:

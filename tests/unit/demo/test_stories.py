@@ -33,8 +33,17 @@ ENDINGS = {
         "all of it is in one rack",
     ],
     "provider-outage": [
+        "0:20  bigfleet status: The one need is covered",
+        "0:21  bigfleet status: 1 of 1 need is short: web is short 16 CPUs: provider unreachable; provider unreachable for 1 s",
+        "connection refused; 2 actions wait; next attempt in 1 s",
+        "--need web: Not covered: cpu=16 of cpu=32 missing (2 running, 2 wanted); the wanted ones do not come: provider "
+        "unreachable",
+        "2:21  bigfleet status: 1 of 1 need is short: web is short 16 CPUs: provider unreachable; provider unreachable for 2 min",
         "nothing was drained",
-        "--need web: Satisfied: cpu=32 from 4 machines (2 kept, 2 on order).",
+        "calls in two minutes, at most 15",
+        "2:21  the provider is back",
+        "2:22  it has accepted the orders of web",
+        "2:22  bigfleet status: The one need is covered",
         "web has its four machines",
     ],
     "operator-vanishes": [
