@@ -146,7 +146,10 @@ class RealFleet:
         return SessionPeer(self.net.dial(shard.address), cluster, SystemClock())
 
     async def _listens(self, program: RunningProgram) -> None:
-        await self.until(f"{program.name} listens", lambda: bool(program.lines("listening")))
+        await self.until(
+            f"{program.name} listens", lambda: bool(program.lines("listening")) or program.code is not None
+        )
+        assert program.code is None, f"{program.name} ended at its start:\n{program.text()}"
 
     # ---- looking
 
