@@ -19,6 +19,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -218,6 +219,12 @@ class RealFleet:
         return "\n".join(
             f"--- {program.name} {program.code}\n{program.text()[-1500:]}" for program in self._programs
         )
+
+
+def listens_since(program: RunningProgram) -> float:
+    """Return when a program began to listen, by its own log, in seconds since 1970; one that waits for it learns that later."""
+    (line,) = program.lines("listening")[:1]
+    return datetime.fromisoformat(line["time"]).timestamp()
 
 
 def pause(shard: ShardProcess) -> None:
