@@ -19,6 +19,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -146,7 +147,10 @@ class RealFleet:
         return SessionPeer(self.net.dial(shard.address), cluster, SystemClock())
 
     async def _listens(self, program: RunningProgram) -> None:
-        await self.until(f"{program.name} listens", lambda: bool(program.lines("listening")))
+        await self.until(
+            f"{program.name} listens", lambda: bool(program.lines("listening")) or program.code is not None
+        )
+        assert program.code is None, f"{program.name} ended at its start:\n{program.text()}"
 
     # ---- looking
 
@@ -215,6 +219,12 @@ class RealFleet:
         return "\n".join(
             f"--- {program.name} {program.code}\n{program.text()[-1500:]}" for program in self._programs
         )
+
+
+def listens_since(program: RunningProgram) -> float:
+    """Return when a program began to listen, by its own log, in seconds since 1970; one that waits for it learns that later."""
+    (line,) = program.lines("listening")[:1]
+    return datetime.fromisoformat(line["time"]).timestamp()
 
 
 def pause(shard: ShardProcess) -> None:
