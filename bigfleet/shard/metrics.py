@@ -286,6 +286,10 @@ SHARD_METRICS = catalogue(
             "Full listings in a row whose removals are held because they lack too many machines.",
         ),
         gauge(
+            "bigfleet_shard_offering_cool_offs",
+            "Offerings (instance type, zone and capacity type) that are out of stock and left out of decisions for a while.",
+        ),
+        gauge(
             "bigfleet_shard_listing_doubted",
             "Whether the last full listing lacks so many machines that the shard does not believe it yet: 1 or 0.",
         ),

@@ -28,6 +28,7 @@ from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.actuation import Actuation, ActuationMode
 from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
+from bigfleet.shard.core.setbacks import Setbacks
 from bigfleet.shard.core.views import CycleView, ProviderState, ShardStatus, TermMark
 from bigfleet.shard.cycle_loop import CycleLoop
 from bigfleet.shard.dispatcher import ActionDispatcher
@@ -77,6 +78,7 @@ class Shard:
             guarded=GuardedInventory(),
             actuation=self.actuation,
             backoffs=BootstrapBackoffs(),
+            setbacks=Setbacks(),
             first_seen=FirstSeen(),
             metrics=metrics,
             log=log,
@@ -91,6 +93,7 @@ class Shard:
             sessions=self.sessions,
             stopping=lambda: self.dispatcher.stopping,
             reported=self._reported,
+            wake=self.wake,
         )
         self.dispatcher = ActionDispatcher(
             context, executor, audit=self._audit, cycle=lambda: self.loop.number, wake=self.wake
@@ -200,7 +203,13 @@ class Shard:
 
     def provider_state(self) -> ProviderState:
         """The provider as this shard sees it now."""
-        return replace(self.link.state(), last_listing_age_s=self.reconciler.listing_age_s())
+        doubted_for_s, missing = self.reconciler.doubted or (None, 0)
+        return replace(
+            self.link.state(),
+            last_listing_age_s=self.reconciler.listing_age_s(),
+            doubted_for_s=doubted_for_s,
+            doubted_missing=missing,
+        )
 
     def is_accepted(self, machine_id: str) -> bool:
         """Whether the provider has acknowledged the last call for the machine, or listed its result."""
