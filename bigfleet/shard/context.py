@@ -12,6 +12,7 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.actuation import Actuation
 from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
+from bigfleet.shard.core.setbacks import Setbacks
 from bigfleet.shard.guarded_inventory import GuardedInventory
 from bigfleet.shard.options import ShardOptions
 
@@ -29,6 +30,7 @@ class ShardContext:
     guarded: GuardedInventory
     actuation: Actuation
     backoffs: BootstrapBackoffs
+    setbacks: Setbacks
     first_seen: FirstSeen
     metrics: Metrics
     log: FilteringBoundLogger

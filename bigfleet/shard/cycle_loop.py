@@ -15,6 +15,7 @@ from bigfleet.engine.verdicts import short_places
 from bigfleet.model.action import Action
 from bigfleet.model.decision import Decision
 from bigfleet.model.errors import BigFleetError
+from bigfleet.model.inventory import SnapshotMask
 from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.actuation import ActuationMode
 from bigfleet.shard.core.attribution import attribution_lines
@@ -61,6 +62,7 @@ class CycleLoop:
         self._intake, self._sessions, self._reconciler = intake, sessions, reconciler
         self._dispatcher, self._link, self._on_cycle = dispatcher, link, on_cycle
         self._planner = CyclePlanner(context.clock, context.options.available_capacity_interval_s)
+        self._setbacks, self._mask = context.setbacks, SnapshotMask()
         self._parking, self._shortfalls = ParkingLedger(), ShortfallLedger()
         self._woken = asyncio.Event()
         self._listing_due = False
@@ -129,13 +131,15 @@ class CycleLoop:
 
         before_s = self._now_s()
         await self._guarded.compact_if_wasteful()
+        inventory, now = await self._guarded.snapshot(), self._steady.now_s()
         given = CycleInput(
-            snapshot=await self._guarded.snapshot(),
+            snapshot=self._mask.without(inventory, self._setbacks.rows_left_out(inventory, now)),
+            inventory=inventory,
             demand=self._intake.needs.demand(),
             parked=self._parking.parked(),
             reported=frozenset(self._intake.reported),
             holds=self._options.holds,
-            now=self._steady.now_s(),
+            now=now,
             sessions=tuple(sorted(self._sessions.clusters)),
             left=frozenset(self._sessions.take_left()),
         )
@@ -197,7 +201,11 @@ class CycleLoop:
             return CycleFacts(suppressed=len(actions)), HeldActions(())
         sessions = None if self._options.local_bootstrap else self._sessions.clusters
         rules = HoldOffRules(
-            provider_reachable=self._link.reachable, sessions=sessions, blobs=self._backoffs, now=given.now
+            provider_reachable=self._link.reachable,
+            sessions=sessions,
+            blobs=self._backoffs,
+            machines=self._setbacks.machines,
+            now=given.now,
         )
         held = hold_off(decision, given.snapshot, rules)
         self._show_held(held)
@@ -293,6 +301,9 @@ class CycleLoop:
             sessions=self._sessions.clusters,
             holds=given.holds,
             facts=facts,
+            inventory=None if given.snapshot is given.inventory else given.inventory,
+            cool_offs=self._setbacks.offerings.views(),
+            machine_backoffs=self._setbacks.machines.views(given.now),
         )
 
     def _measure(self, view: CycleView, plan: CyclePlan) -> None:
@@ -301,6 +312,7 @@ class CycleLoop:
         demand = {(bucket,): rows for bucket, rows in self._intake.rows_by_bucket.items()}
         metrics.replace("bigfleet_shard_demand_machines", demand)
         show_shortfalls(metrics, view.shortfalls)
+        metrics.gauge("bigfleet_shard_offering_cool_offs").set(len(view.cool_offs))
         metrics.gauge("bigfleet_shard_provider_unreachable_seconds").set(self._link.state().unreachable_for_s)
         acquired = {action.need for action in plan.decision.actions if action.kind in ACQUIRES}
         # With one deciding thread no proposal ever conflicts.

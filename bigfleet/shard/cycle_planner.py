@@ -30,6 +30,9 @@ class CycleInput:
     """Everything that one cycle decides on."""
 
     snapshot: InventorySnapshot
+    """The machines to decide on."""
+    inventory: InventorySnapshot
+    """All machines; the same object if none is left out."""
     demand: Demand
     parked: frozenset[GangRef]
     reported: frozenset[str]
@@ -78,7 +81,7 @@ class CyclePlanner:
             self._hints.forget(cluster)
         supply = FreeSupply(given.snapshot)
         hints = list(self._hints.due(supply, given.demand.by_cluster, given.sessions, given.now))
-        return CyclePlan(decision, hints, self._inventory(given.snapshot), self._phases_s)
+        return CyclePlan(decision, hints, self._inventory(given.inventory), self._phases_s)
 
     def _ended(self, phase: str) -> None:
         now_s = monotonic_s(self._clock)

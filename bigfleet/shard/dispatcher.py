@@ -19,7 +19,13 @@ from bigfleet.model.machine import STABLE_STATES
 from bigfleet.obs.audit import Audit
 from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.actuation import ActuationMode
-from bigfleet.shard.core.pending_action import ACQUIRES, STARTS_IN, ActionOutcome, PendingAction
+from bigfleet.shard.core.pending_action import (
+    ACQUIRES,
+    STARTS_IN,
+    ActionOutcome,
+    ActionResult,
+    PendingAction,
+)
 from bigfleet.shard.executor import Executor, WorkerPermit
 
 _SLICE = 500  # actions offered between two turns of the event loop
@@ -243,10 +249,11 @@ class ActionDispatcher:
             self.audit(pending.action, SUPPRESSED)
             return
         try:
-            outcome = await self._executor.execute(pending, permit)
-        except Exception:
+            result = await self._executor.execute(pending, permit)
+        except Exception as error:
             self._log.exception("execution_defect", machine=pending.machine_id, kind=pending.kind.value)
-            outcome = ActionOutcome.OTHER
+            result = ActionResult(ActionOutcome.OTHER, repr(error))
+        outcome = result.outcome
         if outcome is ActionOutcome.HELD_OFF:
             return  # not carried out; the cycle that derives it again shows it (`shard#hold-off`)
         self._metrics.counter(

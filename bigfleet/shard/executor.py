@@ -47,12 +47,17 @@ from bigfleet.shard.core.lifecycle import (
     RequestBlob,
     WriteMachine,
 )
-from bigfleet.shard.core.pending_action import ActionOutcome, PendingAction
+from bigfleet.shard.core.pending_action import ActionOutcome, ActionResult, PendingAction
 from bigfleet.shard.provider_link import HeldOffError, ProviderLink
 from bigfleet.shard.session.operator_session import SessionGoneError
 from bigfleet.shard.session.sessions import Sessions
 from bigfleet.wire.machines import rejection_reason
 from bigfleet.wire.metadata import assignment_to_metadata
+
+_FAULT_OF_THE_MACHINE = frozenset(
+    {ActionOutcome.PROVIDER_ERROR, ActionOutcome.FENCED, ActionOutcome.RACED_TO_IDLE}
+)
+"""Outcomes after which the machine backs off; others are the fault of an operator, a connection or a race."""
 
 
 class WorkerPermit:
@@ -83,6 +88,7 @@ class _Run:
     permit: WorkerPermit
     deadline_s: float
     entered_s: float = 0.0  # when the machine last changed its state
+    error: str = ""  # of the last event
     blob: bytes = b""
     blob_expires_s: float | None = None
 
@@ -98,19 +104,21 @@ class Executor:
         sessions: Sessions,
         stopping: Callable[[], bool],
         reported: Callable[[Machine], None],
+        wake: Callable[[], None],
     ) -> None:
         """`reported` is called with a record that the provider gave instead of the expected one."""
         self._options, self._guarded, self._actuation = context.options, context.guarded, context.actuation
-        self._backoffs, self._first_seen = context.backoffs, context.first_seen
+        self._backoffs, self._setbacks = context.backoffs, context.setbacks
+        self._first_seen = context.first_seen
         self._clock, self._steady, self._host = context.clock, context.steady, context.host
         self._metrics, self._log = context.metrics, context.log
         self._provider, self._sessions = provider, sessions
-        self._stopping, self._reported = stopping, reported
+        self._stopping, self._reported, self._wake = stopping, reported, wake
 
-    async def execute(self, pending: PendingAction, permit: WorkerPermit) -> ActionOutcome:
-        """Carry out an action and return its outcome; the permit is released while waiting for an operator."""
+    async def execute(self, pending: PendingAction, permit: WorkerPermit) -> ActionResult:
+        """Carry out an action and return its result; the permit is released while waiting for an operator."""
         if not self._provider.reachable:  # since it was queued
-            return ActionOutcome.HELD_OFF
+            return ActionResult(ActionOutcome.HELD_OFF)
         run = _Run(pending, Execution(pending), permit, self._now_s() + self._options.execute_timeout_s)
         event: ExecutionEvent | None = None
         while True:
@@ -119,13 +127,24 @@ class Executor:
             try:
                 effects = self._next_effects(run, event)
                 last = self._do_at_once(run, effects)
-            except UnknownMachineError:
-                return ActionOutcome.INVENTORY_MISS
+            except UnknownMachineError as error:
+                return ActionResult(ActionOutcome.INVENTORY_MISS, str(error))
             except IllegalTransitionError as error:
-                return self._illegal(run, error)
+                return ActionResult(self._illegal(run, error), str(error))
             if isinstance(last, EndExecution):
-                return last.outcome
+                return self._ended(run, last.outcome)
             event = await self._carry_out(run, last)
+            run.error = _text_of(event)
+
+    def _ended(self, run: _Run, outcome: ActionOutcome) -> ActionResult:
+        """The result of an execution; a failure that did not make the machine Failed holds it off for a while."""
+        if outcome is ActionOutcome.SUCCESS or outcome is ActionOutcome.HELD_OFF:
+            return ActionResult(outcome)
+        machine_id, error = run.pending.machine_id, run.error
+        state = self._guarded.inventory.state_of(machine_id)
+        if outcome in _FAULT_OF_THE_MACHINE and state not in (None, MachineState.FAILED):
+            self._setbacks.machines.failed(machine_id, error or outcome.value, self._steady.now_s())
+        return ActionResult(outcome, error)
 
     def _next_effects(self, run: _Run, event: ExecutionEvent | None) -> Effects:
         machine = self._guarded.inventory.get(run.pending.machine_id)
@@ -145,10 +164,13 @@ class Executor:
     def _write(self, run: _Run, write: WriteMachine) -> None:
         inventory, after = self._guarded.inventory, write.machine
         before = inventory.get(after.id)
+        now = self._steady.now_s()
         if write.undo:
-            inventory.undo(after, self._steady.now_s())
+            inventory.undo(after, now)
         else:
-            inventory.apply(after, self._steady.now_s())
+            inventory.apply(after, now)
+            if self._setbacks.changed(before, after, now):
+                self._wake()
         if before.state is not after.state:
             self._observe(run, before.state, after)
         elif after.state is MachineState.CONFIGURING:
@@ -193,7 +215,7 @@ class Executor:
             ):
                 if isinstance(await self._request_blob(run, RequestBlob(run.pending.need)), BlobFailed):
                     # The provider was not called, so this ends like a call that was never sent.
-                    return CallNeverSent()
+                    return CallNeverSent("no new blob came for the one that expired")
                 await run.permit.acquire()
             if self._stopping() or self._actuation.mode is ActuationMode.PAUSED:  # since the action began
                 return CallNeverSent()
@@ -233,7 +255,7 @@ class Executor:
             self._log.warning(
                 "blob_error", cluster=need.cluster, machine=run.pending.machine_id, problem=blob.error
             )
-            return BlobFailed(BlobProblem.REFUSED)
+            return BlobFailed(BlobProblem.REFUSED, blob.error)
         self._backoffs.worked(need.cluster, fingerprint)
         run.blob = blob.data
         run.blob_expires_s = self._now_s() + blob.ttl_s if blob.ttl_s > 0 else None
@@ -245,19 +267,22 @@ class Executor:
     # Provider calls
 
     async def _call(self, run: _Run, call: CallProvider) -> ExecutionEvent:
+        machine = call.machine
+        if call.kind is OperationKind.CREATE and self._setbacks.offerings.holds(machine.shape, machine.id):
+            return CallNeverSent(held_off=True)  # out of stock since it was decided
         began_s = self._now_s()
         left_s = run.deadline_s - began_s
         if left_s <= 0:
-            return CallNeverSent()
+            return CallNeverSent("the deadline passed before the call")
         try:
             record = await self._send(run, call, left_s)
         except OutcomeUnknownError as error:
             self._log.warning(
                 "call_unanswered", call=call.kind.call, machine=call.machine.id, problem=str(error)
             )
-            return CallUnanswered()
+            return CallUnanswered(error.detail)
         except NeverSentError as error:
-            return CallNeverSent(held_off=isinstance(error, HeldOffError))
+            return CallNeverSent(error.detail, held_off=isinstance(error, HeldOffError))
         except BadAnswerError as error:
             self._count_fencing(fenced=False)
             if error.cause is not None:
@@ -286,7 +311,8 @@ class Executor:
         except ProviderError as error:
             unanswered = isinstance(error, OutcomeUnknownError | NeverSentError)
             self._log.warning("drain_not_begun", machine=machine_id, problem=str(error))
-            return MachineNotRead(ActionOutcome.CTX_CANCELED if unanswered else ActionOutcome.PROVIDER_ERROR)
+            outcome = ActionOutcome.CTX_CANCELED if unanswered else ActionOutcome.PROVIDER_ERROR
+            return MachineNotRead(outcome, str(error))
 
     async def _send(self, run: _Run, call: CallProvider, left_s: float) -> Machine:
         machine, provider = call.machine, self._provider
@@ -328,3 +354,13 @@ class Executor:
 
     def _now_s(self) -> float:
         return monotonic_s(self._clock)
+
+
+def _text_of(event: ExecutionEvent) -> str:
+    """What an event says about a failure."""
+    if isinstance(event, CallAcked):
+        return event.record.last_error
+    if isinstance(event, BlobFailed):
+        return event.text or event.problem.value
+    failures = CallAckUnreadable | CallRefused | CallNeverSent | CallUnanswered | MachineNotRead
+    return event.text if isinstance(event, failures) else ""

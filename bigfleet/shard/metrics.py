@@ -293,7 +293,7 @@ SHARD_METRICS = catalogue(
         ),
         gauge(
             "bigfleet_shard_offering_cool_offs",
-            "Offerings that are out of stock and not ordered for now.",
+            "Offerings (instance type, zone and capacity type) that are out of stock and left out of decisions for a while.",
         ),
         gauge(
             "bigfleet_shard_listing_doubted",

@@ -59,6 +59,7 @@ class Reconciler:
         self._options, self._guarded = context.options, context.guarded
         self._clock, self._steady = context.clock, context.steady
         self._metrics, self._log = context.metrics, context.log
+        self._setbacks = context.setbacks
         self._provider, self._dispatcher, self._sessions = provider, dispatcher, sessions
         self._configured = configured
         self._reader = ListingReader(context.guarded.inventory)
@@ -273,6 +274,7 @@ class Reconciler:
             )
         else:
             inventory.apply(after, now)
+        self._setbacks.changed(local, after, now)
         if after.state is MachineState.CONFIGURED and local.state is MachineState.CONFIGURING:
             self._configured(after)
         self._sessions.send_node_state(after, local.cluster)

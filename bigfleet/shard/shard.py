@@ -29,6 +29,7 @@ from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.actuation import Actuation, ActuationMode
 from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
+from bigfleet.shard.core.setbacks import Setbacks
 from bigfleet.shard.core.views import CycleView, ProviderState, ShardStatus, TermMark
 from bigfleet.shard.cycle_loop import CycleLoop
 from bigfleet.shard.dispatcher import ActionDispatcher
@@ -78,6 +79,7 @@ class Shard:
             guarded=GuardedInventory(),
             actuation=self.actuation,
             backoffs=BootstrapBackoffs(),
+            setbacks=Setbacks(),
             first_seen=FirstSeen(),
             metrics=metrics,
             log=log,
@@ -93,6 +95,7 @@ class Shard:
             sessions=self.sessions,
             stopping=lambda: self.dispatcher.stopping,
             reported=self._reported,
+            wake=self.wake,
         )
         self.dispatcher = ActionDispatcher(
             context, executor, audit=self._audit, cycle=lambda: self.loop.number, wake=self.wake

@@ -3,23 +3,25 @@
 Why: the engine decides as if every call would be answered. What cannot be carried out at present must not be tried in every
 cycle, and must not look as if it had been done.
 Must never: add or reorder actions; or hold one without a reason that readers see.
-Rules: `shard#hold-off`, `shard#provider-standing`, `shard#blob-back-off`, `shard#session-missing`, `shard#shortfalls`;
-ADR-0193.
+Rules: `shard#hold-off`, `shard#provider-standing`, `shard#blob-back-off`, `shard#session-missing`,
+`shard#machine-back-off`, `shard#shortfalls`; ADR-0193.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bigfleet.model.action import Action
+from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import Decision
 from bigfleet.model.inventory import InventorySnapshot
 from bigfleet.model.resources import ZERO
 from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
+from bigfleet.shard.core.machine_backoffs import MachineBackoffs
 from bigfleet.shard.core.pending_action import ACQUIRES
 from bigfleet.shard.core.shortfalls import Unmet
 from bigfleet.shard.core.views import HoldOff
 
+_FOR_A_NEED = ACQUIRES | {ActionKind.PREEMPT}
 _STEPS_OF_A_SEARCH = 20  # of half a million ids
 
 
@@ -31,12 +33,15 @@ class HoldOffRules:
     sessions: frozenset[str] | None
     """Clusters with an operator connected; None if blobs come from elsewhere."""
     blobs: BootstrapBackoffs
+    machines: MachineBackoffs
     now: float
 
     def reason(self, action: Action) -> HoldOff | None:
         """Why an action is not started now; None if it is. An admitted attempt counts as the next one of its back-off."""
         if not self.provider_reachable:
             return HoldOff.PROVIDER_UNREACHABLE
+        if self.machines.holds(action.machine_id, self.now):
+            return HoldOff.MACHINE_BACK_OFF
         if action.kind not in ACQUIRES or action.cluster is None:
             return None
         if self.sessions is not None and action.cluster not in self.sessions:
@@ -54,7 +59,7 @@ class HeldActions:
     counts: Mapping[HoldOff, int] = field(default_factory=dict)
     """Actions held off by reason."""
     by_need: Mapping[int, HoldOff] = field(default_factory=dict)
-    """The first reason for each need whose acquisitions were held off, by its place."""
+    """The first reason for each need whose acquisitions or preemptions were held off, by its place."""
     unmet: tuple[Unmet, ...] = ()
 
     @property
@@ -74,7 +79,7 @@ def hold_off(decision: Decision, snapshot: InventorySnapshot, rules: HoldOffRule
             kept.append(action)
             continue
         counts[reason] += 1
-        if action.need is not None and action.kind in ACQUIRES:
+        if action.need is not None and action.kind in _FOR_A_NEED:
             by_need.setdefault(action.need, reason)
             withheld.setdefault(action.need, []).append(action.machine_id)
     if not counts:

@@ -52,6 +52,7 @@ class BlobFailed(ExecutionEvent):
     """No blob came; the provider has not been called yet."""
 
     problem: BlobProblem
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,15 @@ class CallRefused(ExecutionEvent):
 class CallNeverSent(ExecutionEvent):
     """No connection was made, so the provider cannot have received the call; `held_off`: it was not even tried."""
 
+    text: str = ""
     held_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CallUnanswered(ExecutionEvent):
     """The deadline passed or the connection broke; the call may still take effect."""
+
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class MachineNotRead(ExecutionEvent):
     """The provider did not say in which state the machine is."""
 
     outcome: ActionOutcome
+    text: str = ""
 
 
 # Effects: what to do, in order. The shell waits only for the last one.

@@ -44,6 +44,14 @@ class ActionOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ActionResult:
+    """How an execution ended, and the error if there was one."""
+
+    outcome: ActionOutcome
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PendingAction:
     """One action with the need that its execution uses."""
 
