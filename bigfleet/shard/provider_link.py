@@ -17,7 +17,7 @@ from bigfleet.provider.client import CALL_TIMEOUT_S, ProviderClient
 from bigfleet.provider.errors import NeverSentError, OutcomeUnknownError, ProviderError
 from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.provider_standing import ProviderStanding
-from bigfleet.shard.core.views import ProviderState
+from bigfleet.shard.core.views import ProviderHealth
 
 PROBE_TIMEOUT_S: Final = 5.0
 
@@ -54,11 +54,11 @@ class ProviderLink:
     def reachable(self) -> bool:
         return self._standing.reachable
 
-    def state(self) -> ProviderState:
+    def state(self) -> ProviderHealth:
         """The standing as readers see it, without what the listings say."""
         standing, now_s = self._standing, self._now_s()
         since_s, probe_s = standing.unreachable_since_s, standing.next_probe_s
-        return ProviderState(
+        return ProviderHealth(
             reachable=standing.reachable,
             unreachable_for_s=0.0 if since_s is None else now_s - since_s,
             failures=standing.failures,

@@ -30,7 +30,7 @@ from bigfleet.shard.core.actuation import Actuation, ActuationMode
 from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
 from bigfleet.shard.core.setbacks import Setbacks
-from bigfleet.shard.core.views import CycleView, ProviderState, ShardStatus, TermMark
+from bigfleet.shard.core.views import CycleView, ProviderHealth, ShardStatus, TermMark
 from bigfleet.shard.cycle_loop import CycleLoop
 from bigfleet.shard.dispatcher import ActionDispatcher
 from bigfleet.shard.executor import Executor
@@ -204,7 +204,7 @@ class Shard:
             provider=self.provider_state(),
         )
 
-    def provider_state(self) -> ProviderState:
+    def provider_state(self) -> ProviderHealth:
         """The provider as this shard sees it now."""
         doubted_for_s, missing = self.reconciler.doubted or (None, 0)
         return replace(

@@ -52,7 +52,7 @@ class HoldOff(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderState:
+class ProviderHealth:
     """The provider as the shard sees it at one moment (`shard#provider-standing`, `shard#listing-guard`)."""
 
     reachable: bool = True
@@ -181,7 +181,7 @@ class ShardStatus:
     sessions: int
     queued: int
     in_flight: int
-    provider: ProviderState = ProviderState()
+    provider: ProviderHealth = ProviderHealth()
     now_ns: int = 0
     """When this was read, by the same clock as the other times, so that their difference is an age."""
 

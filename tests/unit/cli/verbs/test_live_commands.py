@@ -32,7 +32,7 @@ from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.read.decision_log import DecisionLog
 from bigfleet.shard.core.read.status_sources import StatusSources
-from bigfleet.shard.core.views import CycleFacts, HoldOff, MachineBackoff, OfferingCoolOff, ProviderState
+from bigfleet.shard.core.views import CycleFacts, HoldOff, MachineBackoff, OfferingCoolOff, ProviderHealth
 from bigfleet.shard.read import explainer
 from bigfleet.shard.read.cycle_follower import CycleFollower
 from bigfleet.shard.read.insight_service import InsightService
@@ -363,7 +363,7 @@ def test_with_a_dead_provider_status_and_needs_name_it_and_status_exits_1(live: 
         waiting_since_s={0: 70.0},
         facts=CycleFacts(backed_off=1),
     )
-    live.shard.stand(provider=ProviderState(False, 12.0, 3, "connection refused", 4.0))
+    live.shard.stand(provider=ProviderHealth(False, 12.0, 3, "connection refused", 4.0))
     code, out, _ = live.run("status --shard shard-0:7780")
     assert (code, out.splitlines()[:3]) == (
         1,
@@ -393,7 +393,7 @@ def test_with_a_dead_provider_status_and_needs_name_it_and_status_exits_1(live: 
         ),
         ({"paused": True}, 1, "The one need is covered; the shard has stopped itself"),
         (
-            {"provider": ProviderState(doubted_for_s=30.0, doubted_missing=20)},
+            {"provider": ProviderHealth(doubted_for_s=30.0, doubted_missing=20)},
             1,
             "The one need is covered; the provider's listings are doubted",
         ),

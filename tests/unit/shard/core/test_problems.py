@@ -18,7 +18,7 @@ from bigfleet.shard.core.views import (
     CycleView,
     HoldOff,
     OfferingCoolOff,
-    ProviderState,
+    ProviderHealth,
     ShardStatus,
 )
 from tests.support.builders import amounts, machine, shape
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.rule("shard#problems-in-one-look")
 NOW = 1000.0
 GPU_SLOT = machine("s-1", S.SPECULATIVE, shape=shape(resources={"nvidia.com/gpu": "8"}))
 GPUS = Need("web", Profile(priority=1000), amounts(**{"nvidia.com/gpu": 8}))
-UNREACHABLE = ProviderState(
+UNREACHABLE = ProviderHealth(
     reachable=False, unreachable_for_s=12.2, failures=4, last_error="connection refused", next_probe_in_s=3.7
 )
 
@@ -88,7 +88,7 @@ def test_a_shard_that_paused_itself_says_why_and_one_paused_by_a_person_has_no_p
 
 
 def test_a_doubted_listing_is_a_problem() -> None:
-    status = StaticShard(provider=ProviderState(doubted_for_s=45.0, doubted_missing=215)).status()
+    status = StaticShard(provider=ProviderHealth(doubted_for_s=45.0, doubted_missing=215)).status()
     assert problems(None, status) == (
         Problem(
             ProblemKind.LISTING_DOUBTED,

@@ -26,7 +26,7 @@ from bigfleet.shard.core.views import (
     HoldOff,
     MachineBackoff,
     OfferingCoolOff,
-    ProviderState,
+    ProviderHealth,
 )
 from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.shard.read.coverage_reader import CoverageReader
@@ -44,7 +44,7 @@ NOW = 1_700_000_000.0
 SLOTS = tuple(machine(f"s-{n}", S.SPECULATIVE, shape=shape("m5")) for n in (1, 2))
 WEB = Need("web", Profile(priority=5), amounts(cpu=8))
 PROVISIONS = tuple(Action(ActionKind.PROVISION, f"s-{n}") for n in (1, 2))
-UNREACHABLE = ProviderState(False, 12.0, 3, "connection refused", 4.0, last_listing_age_s=15.0)
+UNREACHABLE = ProviderHealth(False, 12.0, 3, "connection refused", 4.0, last_listing_age_s=15.0)
 
 
 class TroubledWorld:
@@ -216,7 +216,7 @@ def test_the_metric_and_the_readiness_detail_follow_problems_within_a_second() -
         await world.clock.sleep(1.5)
         assert (gauge("provider_unreachable"), gauge("shortfalls"), gauge("self_paused")) == (1, 1, 0)
         assert world.watch.lines()[1] == "web is short 8 CPUs: provider unreachable"
-        world.shard.stand(provider=ProviderState())
+        world.shard.stand(provider=ProviderHealth())
         world.complete()
         await world.clock.sleep(1.5)
         assert (gauge("provider_unreachable"), gauge("shortfalls")) == (0, 0)
