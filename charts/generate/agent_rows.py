@@ -17,16 +17,16 @@ from charts.generate.shared_rows import (
 from charts.generate.value import Value, duration, objects, switch, text, texts, whole, words
 
 
-def agent_rows(name: str, *, qps: int, burst: int, qps_hint: str = "") -> tuple[Value, ...]:
+def agent_rows(name: str, *, qps_hint: str) -> tuple[Value, ...]:
     """Return the values of both."""
     return (
         Value(
             "qps",
             {"type": "number", "exclusiveMinimum": 0},
-            qps,
+            50,
             f"Calls per second to the API server, on average{qps_hint}",
         ),
-        whole("burst", burst, "Calls that may be made at once after a quiet time", least=1),
+        whole("burst", 100, "Calls that may be made at once after a quiet time", least=1),
         switch(
             "leaderElect",
             False,

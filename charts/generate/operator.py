@@ -37,5 +37,5 @@ ROWS: tuple[Value, ...] = (
         True,
         "Install and upgrade the custom resource definitions; they stay when the chart is removed",
     ),
-    *agent_rows("bigfleet-operator", qps=50, burst=100, qps_hint="; 200 above 5,000 requests"),
+    *agent_rows("bigfleet-operator", qps_hint="; 200 above 5,000 requests"),
 )

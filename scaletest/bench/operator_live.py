@@ -10,7 +10,9 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from bigfleet.aio.clock import SystemClock
@@ -20,7 +22,7 @@ from bigfleet.kube.crds.definitions import DEFINITIONS
 from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, find_target
-from bigfleet.kube.resources import CAPACITY_REQUESTS
+from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey
 from bigfleet.transport.grpc_net import GrpcNet
 from scaletest.bench.histograms import histogram_quantiles
 from scaletest.bench.operator_demand import request_document
@@ -34,6 +36,7 @@ from tests.support.scripted_shard import ScriptedShard, node_state
 ROOT = Path(__file__).resolve().parents[2]
 WRITERS = 32
 EVENTS_PER_SECOND = 50
+CHANGES_PER_SECOND = 10
 MACHINES = 500
 STATES = ("Configuring", "Configured", "Draining")
 
@@ -71,6 +74,9 @@ async def measure(requests: int, seconds: int) -> dict[str, Any]:
             first_s = time.monotonic() - began
             rows = len(shard.current.rollups[0].needs)
             at_start = await asyncio.to_thread(_metrics, program)
+            settled = await _settled(program, requests)
+            await _churn(cluster, requests, seconds)
+            at_churned = await asyncio.to_thread(_metrics, program)
             await _change(shard, seconds)
             at_end = await asyncio.to_thread(_metrics, program)
         await server.stop(0)
@@ -82,6 +88,14 @@ async def measure(requests: int, seconds: int) -> dict[str, Any]:
         "resident_mib_after_sync": round(at_start["process_resident_memory_bytes"] / 2**20),
         "resident_mib_at_end": round(at_end["process_resident_memory_bytes"] / 2**20),
         "acknowledged_meanwhile": int(at_end.get("bigfleet_operator_acknowledged_total", 0)),
+        "request_changes": seconds * CHANGES_PER_SECOND,
+        "cpu_share_while_requests_change": round(
+            (at_churned["process_cpu_seconds_total"] - settled["process_cpu_seconds_total"]) / seconds, 3
+        ),
+        "rollup_delay_s": histogram_quantiles(at_churned, "bigfleet_operator_rollup_delay_seconds", settled),
+        "rollup_s_while_requests_change": histogram_quantiles(
+            at_churned, "bigfleet_operator_rollup_duration_seconds", settled
+        ),
         "node_state_frames": seconds * EVENTS_PER_SECOND,
         "node_state_update_s": histogram_quantiles(
             at_end, "bigfleet_operator_node_state_update_duration_seconds"
@@ -105,6 +119,33 @@ async def _fill(cluster: Cluster, requests: int) -> float:
     await asyncio.gather(*(write() for _ in range(WRITERS)))
     await client.close()
     return time.monotonic() - began
+
+
+async def _settled(program: RunningProgram, requests: int) -> dict[str, float]:
+    """Return the metrics once every request is acknowledged, so that only changes cost anything afterwards."""
+    while True:
+        found = await asyncio.to_thread(_metrics, program)
+        if found.get("bigfleet_operator_acknowledged_total", 0) >= requests:
+            return found
+        await asyncio.sleep(2)
+
+
+async def _churn(cluster: Cluster, requests: int, seconds: int) -> None:
+    """Create and delete requests at a steady rate, one after the other."""
+    disk, clock = SystemDisk(), SystemClock()
+    transport = HttpTransport(Login(find_target({}, disk, kubeconfig=str(cluster.kubeconfig())), disk, clock))
+    client = KubeClient(transport, RateLimiter(clock, qps=1e6, burst=1000))
+    began = time.monotonic()
+    for number in range(seconds * CHANGES_PER_SECOND):
+        if number % 2:
+            name = request_document(number // 2)["metadata"]["name"]
+            await client.delete(CAPACITY_REQUESTS, ObjectKey("shop", name))
+        else:
+            await client.create(CAPACITY_REQUESTS, request_document(requests + number))
+        ahead_s = (number + 1) / CHANGES_PER_SECOND - (time.monotonic() - began)
+        if ahead_s > 0:
+            await asyncio.sleep(ahead_s)
+    await client.close()
 
 
 async def _change(shard: ScriptedShard, seconds: int) -> None:

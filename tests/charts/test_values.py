@@ -55,6 +55,8 @@ NOT_BY_VALUE: dict[str, dict[str, str]] = {
         "dashboard-addr": "the dashboard is a Deployment of its own",
         "provider-max-message-bytes": "the default suffices for fleets the chart is made for; by extraArgs",
         "available-capacity-interval": "by extraArgs",
+        "listing-guard-window": "the default suits providers that are listed every few seconds; by extraArgs",
+        "list-timeout": "the default suffices for fleets the chart is made for; by extraArgs",
         "metrics-warmup-cycles": "for scale tests, by extraArgs",
         "phase-attribution-log": "for debugging, by extraArgs",
         "local-bootstrap": "for tests",

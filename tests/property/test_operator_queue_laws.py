@@ -1,7 +1,7 @@
 """49: any interleaving of frames ends in the last state, with at most one write in flight per machine."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bigfleet.kube.transport import ApiCall, ApiResponse
@@ -34,6 +34,9 @@ STEPS = st.lists(
 @pytest.mark.rule("operator#lanes")
 @settings(max_examples=60, deadline=None)
 @given(STEPS, st.integers(0, 2**16))
+@example(
+    [("m-0", "Creating"), 0.5, ("m-0", "Speculative"), ("m-0", "Creating")], 0
+)  # deleted, and still cached
 def test_the_last_state_lands_with_one_writer_per_machine(steps: list[object], seed: int) -> None:
     async def scene(world: World) -> None:
         in_flight: dict[str, int] = {}

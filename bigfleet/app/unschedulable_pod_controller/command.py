@@ -26,8 +26,8 @@ class PodControllerSettings(ProcessFlags, env_prefix="BIGFLEET_UPC_"):
     priority_class_defaults: OptionalPath = Field(
         default=None, description="YAML file of penalties by priority class, read once at the start"
     )
-    qps: float = Field(default=200.0, gt=0, description="average calls per second to the API server")
-    burst: int = Field(default=1000, ge=1, description="calls to the API server allowed in a burst")
+    qps: float = Field(default=50.0, gt=0, description="average calls per second to the API server")
+    burst: int = Field(default=100, ge=1, description="calls to the API server allowed in a burst")
     concurrency: int = Field(default=16, ge=1, description="pods to process at the same time")
     resync_interval: Duration = Field(
         default=600.0, gt=0, description="time between two comparisons of all pods with all requests"

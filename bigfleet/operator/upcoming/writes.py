@@ -27,19 +27,24 @@ R = TypeVar("R")
 _BY_VALUE: Final = quantities_by_value(("spec", "resources"))
 
 
+_MOST_DELETED: Final = 1_000
+
+
 class UpcomingNodeWriter:
     """The only writer of the UpcomingNodes of the cluster."""
 
     def __init__(self, client: KubeClient, caches: OperatorCaches, clock: Clock, metrics: Metrics) -> None:
         self._client, self._caches, self._clock, self._metrics = client, caches, clock, metrics
         self._unconfirmed = UnconfirmedWrites()
+        self._deleted: dict[str, str] = {}  # name to uid, while the cache may still show the object
 
     async def current(self, machine_id: str) -> UpcomingNodeView | None:
         """Return the object of a machine from the cache, or from the API server where the cache may lag."""
         name = upcoming_name(machine_id)
         if name in self._unconfirmed:
             return await self._read(ObjectKey("", name))
-        return self._caches.upcoming_of(machine_id)
+        cached = self._caches.upcoming_of(machine_id)
+        return None if cached is not None and self._deleted.get(name) == cached.uid else cached
 
     async def keep(self, machine_id: str, wanted: Keep, stored: UpcomingNodeView | None) -> None:
         """Create or patch the object; ConflictError when it has changed since it was read."""
@@ -75,6 +80,10 @@ class UpcomingNodeWriter:
                 raise
 
         await self._counted("delete", name, delete)
+        if len(self._deleted) >= _MOST_DELETED:
+            shown = self._caches.upcoming
+            self._deleted = {gone: its for gone, its in self._deleted.items() if ObjectKey("", gone) in shown}
+        self._deleted[name] = uid
 
     async def _create(self, machine_id: str, wanted: Keep) -> UpcomingNodeView:
         metadata: Document = {"name": upcoming_name(machine_id)}

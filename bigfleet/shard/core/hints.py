@@ -111,15 +111,15 @@ def _hint(found: Sequence[_FreeType], cost: float) -> Hint:
     idle, speculative = sum(row.idle for row in found), sum(row.speculative for row in found)
     confidence = Confidence.HIGH if idle else Confidence.MEDIUM if speculative else Confidence.NONE
     return Hint(
-        idle + speculative, confidence, cost, _at_least({size for row in found for size in row.sizes})
+        idle + speculative, confidence, cost, _at_least([size for row in found for size in row.sizes])
     )
 
 
-def _at_least(sizes: set[FrozenMap[str]]) -> FrozenMap[str]:
+def _at_least(sizes: Sequence[FrozenMap[str]]) -> FrozenMap[str]:
     """Return the smallest amount of each resource that all sizes name, worded as the provider worded it."""
     if not sizes:
         return NO_TEXTS
-    named = set.intersection(*(set(size) for size in sizes))
+    named = sorted(set.intersection(*(set(size) for size in sizes)))
     return FrozenMap(
         {name: min((parse_amount(size[name], name), size[name]) for size in sizes)[1] for name in named}
     )
