@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bigfleet.model.machine import MachineState as S
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, Requirement, RequirementOperator
-from tests.support.builders import need
+from tests.support.builders import need, of_type
 from tests.support.program import DEADLINE_S
 from tests.support.real_fleet import RealFleet
 
@@ -80,13 +79,13 @@ async def test_a_restarted_provider_fails_no_machine_in_transition(tmp_path: Pat
             fleet.operator(shard, "joins") as joins,
             fleet.operator(shard, "orders") as orders,
         ):
-            await leaves.demand(need("leaves", _of_type("m6i.large"), cpu=16))
+            await leaves.demand(need("leaves", of_type("m6i.large"), cpu=16))
             await leaves.until(lambda: len(leaves.in_state(S.CONFIGURED)) == 4)
             for kind in ("create", "configure", "drain"):
                 await fleet.control("hold", kind=kind)
-            await joins.demand(need("joins", _of_type("r6i.large"), memory=8))
-            await orders.demand(need("orders", _of_type("g6.large"), gpu=2))
-            await leaves.demand(need("leaves", _of_type("m6i.large"), cpu=8))
+            await joins.demand(need("joins", of_type("r6i.large"), memory=8))
+            await orders.demand(need("orders", of_type("g6.large"), gpu=2))
+            await leaves.demand(need("leaves", of_type("m6i.large"), cpu=8))
 
             async def in_transition() -> bool:
                 states = Counter(machine["state"] for machine in await fleet.machines())
@@ -106,7 +105,3 @@ async def test_a_restarted_provider_fails_no_machine_in_transition(tmp_path: Pat
             assert await fleet.machines(state="Failed") == []
             updates = (*leaves.updates, *joins.updates, *orders.updates)
             assert [update.machine_id for update in updates if update.state == S.FAILED.value] == []
-
-
-def _of_type(instance_type: str) -> Requirement:
-    return Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, (instance_type,))
