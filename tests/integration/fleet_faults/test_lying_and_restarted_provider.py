@@ -30,6 +30,7 @@ pools:
 LIES_S = [pytest.param(6.0, id="6 s"), pytest.param(90.0, id="90 s", marks=pytest.mark.long)]
 
 
+@pytest.mark.rule("shard#listing-guard")
 @pytest.mark.parametrize("lies_s", LIES_S)
 async def test_half_listings_lead_to_no_create_and_no_drain(
     tmp_path: Path, lies_s: float, evidence: Evidence

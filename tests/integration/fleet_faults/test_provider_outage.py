@@ -32,6 +32,7 @@ CALLS = "bigfleet_shard_provider_calls_total"
 AWAY_S = [pytest.param(8.0, id="8 s"), pytest.param(120.0, id="two minutes", marks=pytest.mark.long)]
 
 
+@pytest.mark.rule("shard#provider-standing")
 @pytest.mark.parametrize("away_s", AWAY_S)
 async def test_an_outage_is_seen_everywhere_costs_few_calls_drains_nothing_and_ends_at_once(
     tmp_path: Path, away_s: float, evidence: Evidence
