@@ -18,7 +18,7 @@ from bigfleet.model.machine import (
     Shape,
 )
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Profile, Requirement
+from bigfleet.model.profile import INSTANCE_TYPE_KEY, Profile, Requirement, RequirementOperator
 from bigfleet.model.resources import Resources
 
 
@@ -68,6 +68,11 @@ def assigned(
 ) -> Assignment:
     """A stamp: `assigned(400_000, 5, 1)`."""
     return Assignment(priority, interruption, reclamation, **given)
+
+
+def of_type(instance_type: str) -> Requirement:
+    """A requirement on the instance type: without one a need may claim machines that do not help it (C-16)."""
+    return Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, (instance_type,))
 
 
 def need(

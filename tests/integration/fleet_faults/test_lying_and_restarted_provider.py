@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bigfleet.model.machine import MachineState as S
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, Requirement, RequirementOperator
-from tests.support.builders import need
+from tests.support.builders import need, of_type
 from tests.support.program import DEADLINE_S
 from tests.support.real_fleet import RealFleet
 
@@ -31,6 +30,7 @@ pools:
 LIES_S = [pytest.param(6.0, id="6 s"), pytest.param(90.0, id="90 s", marks=pytest.mark.long)]
 
 
+@pytest.mark.rule("shard#listing-guard")
 @pytest.mark.parametrize("lies_s", LIES_S)
 async def test_half_listings_lead_to_no_create_and_no_drain(
     tmp_path: Path, lies_s: float, evidence: Evidence
@@ -80,13 +80,13 @@ async def test_a_restarted_provider_fails_no_machine_in_transition(tmp_path: Pat
             fleet.operator(shard, "joins") as joins,
             fleet.operator(shard, "orders") as orders,
         ):
-            await leaves.demand(need("leaves", _of_type("m6i.large"), cpu=16))
+            await leaves.demand(need("leaves", of_type("m6i.large"), cpu=16))
             await leaves.until(lambda: len(leaves.in_state(S.CONFIGURED)) == 4)
             for kind in ("create", "configure", "drain"):
                 await fleet.control("hold", kind=kind)
-            await joins.demand(need("joins", _of_type("r6i.large"), memory=8))
-            await orders.demand(need("orders", _of_type("g6.large"), gpu=2))
-            await leaves.demand(need("leaves", _of_type("m6i.large"), cpu=8))
+            await joins.demand(need("joins", of_type("r6i.large"), memory=8))
+            await orders.demand(need("orders", of_type("g6.large"), gpu=2))
+            await leaves.demand(need("leaves", of_type("m6i.large"), cpu=8))
 
             async def in_transition() -> bool:
                 states = Counter(machine["state"] for machine in await fleet.machines())
@@ -106,7 +106,3 @@ async def test_a_restarted_provider_fails_no_machine_in_transition(tmp_path: Pat
             assert await fleet.machines(state="Failed") == []
             updates = (*leaves.updates, *joins.updates, *orders.updates)
             assert [update.machine_id for update in updates if update.state == S.FAILED.value] == []
-
-
-def _of_type(instance_type: str) -> Requirement:
-    return Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, (instance_type,))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bigfleet.model.machine import MachineState as S
-from tests.support.builders import need
+from tests.support.builders import need, of_type
 from tests.support.coordinator.processes import settled_port
 from tests.support.program import http_ask
 from tests.support.real_fleet import RealFleet, ShardProcess, bigfleet, listens_since
@@ -25,12 +25,14 @@ pools:
   - {name: b, count: 12, instance_type: m6i.large, zones: [za], resources: {cpu: 4}, price_per_hour: 1.0}
   - {name: g, count: 12, instance_type: g6.large, zones: [za], resources: {gpu: 1}, price_per_hour: 5.0}
 """
+PLAIN, GPU = of_type("m6i.large"), of_type("g6.large")
 MOST_CALLS = 15
 SHRINKS_EVERY_S = 1.5
 CALLS = "bigfleet_shard_provider_calls_total"
-AWAY_S = [pytest.param(12.0, id="12 s"), pytest.param(120.0, id="two minutes", marks=pytest.mark.long)]
+AWAY_S = [pytest.param(8.0, id="8 s"), pytest.param(120.0, id="two minutes", marks=pytest.mark.long)]
 
 
+@pytest.mark.rule("shard#provider-standing")
 @pytest.mark.parametrize("away_s", AWAY_S)
 async def test_an_outage_is_seen_everywhere_costs_few_calls_drains_nothing_and_ends_at_once(
     tmp_path: Path, away_s: float, evidence: Evidence
@@ -45,8 +47,8 @@ async def test_an_outage_is_seen_everywhere_costs_few_calls_drains_nothing_and_e
             f"--dashboard-addr=127.0.0.1:{dashboard}",
         )
         async with fleet.operator(shard, "web") as web, fleet.operator(shard, "batch") as batch:
-            await web.demand(need("web", gpu=1))
-            await batch.demand(need("batch", cpu=40))
+            await web.demand(need("web", GPU, gpu=1))
+            await batch.demand(need("batch", PLAIN, cpu=40))
             await web.until(lambda: len(web.in_state(S.CONFIGURED)) == 1)
             await batch.until(lambda: len(batch.in_state(S.CONFIGURED)) == 10)
             await fleet.until(
@@ -57,12 +59,12 @@ async def test_an_outage_is_seen_everywhere_costs_few_calls_drains_nothing_and_e
 
             await fleet.kill_provider()
             died_s = time.monotonic()
-            await web.demand(need("web", gpu=3))
+            await web.demand(need("web", GPU, gpu=3))
             seen_s = await _seen(fleet, shard, dashboard, died_s)
             left = 10
             while time.monotonic() - died_s < away_s:
                 left = max(left - 1, 2)
-                await batch.demand(need("batch", cpu=4 * left))
+                await batch.demand(need("batch", PLAIN, cpu=4 * left))
                 await asyncio.sleep(SHRINKS_EVERY_S)
             tried = await fleet.total(shard.program, CALLS) - tried
             told = len(batch.instructions) + len(web.instructions)

@@ -27,6 +27,7 @@ GROWS_EVERY_S = 20.0
 STOCKED_OUT_S = 600.0
 
 
+@pytest.mark.rule("shard#offering-cool-off")
 async def test_a_dearer_offering_is_ordered_within_two_cycles_and_both_are_explained(
     tmp_path: Path, evidence: Evidence
 ) -> None:
@@ -48,6 +49,7 @@ async def test_a_dearer_offering_is_ordered_within_two_cycles_and_both_are_expla
         assert len(tried) <= 3  # one for each machine wanted, before the first of them was answered
 
 
+@pytest.mark.rule("shard#offering-cool-off")
 @pytest.mark.long
 async def test_an_offering_that_is_out_of_stock_for_ten_minutes_is_tried_by_its_schedule(
     tmp_path: Path, evidence: Evidence
