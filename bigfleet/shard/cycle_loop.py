@@ -28,6 +28,7 @@ from bigfleet.shard.core.views import CycleFacts, CycleView, HoldOff
 from bigfleet.shard.cycle_planner import CycleInput, CyclePlan, CyclePlanner, configured_by_cluster
 from bigfleet.shard.dispatcher import DRY_RUN, SUPPRESSED, ActionDispatcher
 from bigfleet.shard.metrics import show_shortfalls
+from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.provider_link import ProviderLink
 from bigfleet.shard.reconciler import Reconciler
 from bigfleet.shard.session.rollup_intake import RollupIntake
@@ -36,10 +37,17 @@ from bigfleet.wire import session_frames
 
 _SLICE = 100  # frames or records made between two turns of the event loop
 _PROBE_EVERY = 20
+AGES_EVERY_S = 1.0
+"""Woken cycles within this time of one that counted do not count in ages."""
 
 
 class CyclesFailedError(BigFleetError):
     """Too many cycles in a row ended in a defect; the process ends, to be restarted."""
+
+
+def woken_apart_s(duration_s: float, options: ShardOptions) -> float:
+    """How long after the start of a cycle a woken one may start: twice its duration, within bounds."""
+    return min(options.woken_apart_most_s, max(options.woken_apart_least_s, 2 * duration_s))
 
 
 class CycleLoop:
@@ -66,6 +74,7 @@ class CycleLoop:
         self._parking, self._shortfalls = ParkingLedger(), ShortfallLedger()
         self._woken = asyncio.Event()
         self._listing_due = False
+        self._aged_s = float("-inf")
         self._without_session: frozenset[str] = frozenset()
         self._outage_held: int | None = None  # actions held off in the last cycle of an outage
         self.number = 0
@@ -92,8 +101,10 @@ class CycleLoop:
                 next_tick_s = began_s + self._options.cycle_interval_s
                 self._listing_due = False
             self._woken.clear()
+            apart_s = self._options.woken_apart_most_s  # also after a failure
             try:
-                await self.cycle(listing=tick)
+                view = await self.cycle(listing=tick)
+                apart_s = woken_apart_s(view.facts.duration_s, self._options)
                 failures = 0
             except Exception as error:
                 failures += 1
@@ -103,7 +114,14 @@ class CycleLoop:
                     raise CyclesFailedError(
                         f"{failures} cycles in a row failed, the last one with {error!r}"
                     ) from error
-            await self._wait(next_tick_s, began_s + self._options.woken_apart_s)
+            await self._wait(next_tick_s, began_s + apart_s)
+
+    def _ages(self, began_s: float, *, tick: bool) -> bool:
+        """Whether a cycle counts in the ages of ledgers: a tick, or a second after the last one that did."""
+        if not tick and began_s < self._aged_s + AGES_EVERY_S:
+            return False
+        self._aged_s = began_s
+        return True
 
     async def _wait(self, next_tick_s: float, not_before_s: float) -> None:
         """Wait for the tick or for a call of `wake`, but at least until `not_before_s`."""
@@ -123,6 +141,7 @@ class CycleLoop:
         """Run one cycle; with `listing` it begins by listing the provider."""
         self.number += 1
         began_s = self._now_s()
+        ages = self._ages(began_s, tick=listing)
         phases_s: dict[str, float] = {}
         mode = self._actuation.mode
         self._metrics.gauge("bigfleet_shard_actuation_paused").set(mode is ActuationMode.PAUSED)
@@ -148,7 +167,7 @@ class CycleLoop:
         decision = plan.decision
         phases_s.update(plan.phases_s)
         short = short_places(decision.verdicts)
-        self._parking.decided(decision.verdicts[place] for place in short)
+        self._parking.decided((decision.verdicts[place] for place in short), ages=ages)
         if self._options.phase_attribution_log and not self.number % _PROBE_EVERY:
             for event, fields in attribution_lines(given.snapshot, decision):
                 self._log.info(event, **fields)
@@ -165,7 +184,8 @@ class CycleLoop:
             [
                 *(Unmet(decision.verdicts[item.need].need, item.deficit) for item in decision.unresolved),
                 *held.unmet,
-            ]
+            ],
+            ages=ages,
         )
         facts = replace(facts, duration_s=self._now_s() - began_s, phases_s=phases_s, reconciled=reconciled)
         view = replace(self._view(given, decision, facts), held_off=held.by_need)

@@ -20,8 +20,9 @@ class ShardOptions:
     provider_address: str = ""
     advertise_address: str = ""
     cycle_interval_s: float = 10.0
-    woken_apart_s: float = 1.0
-    """Least time between the start of a cycle and the start of a woken one after it (`shard#wake-ups`)."""
+    woken_apart_least_s: float = 0.1
+    woken_apart_most_s: float = 1.0
+    """Bounds of the time between the start of a cycle and the start of a woken one after it (`shard#wake-ups`)."""
     execute_timeout_s: float = 30.0
     bootstrap_timeout_s: float = 30.0
     list_timeout_s: float = 120.0

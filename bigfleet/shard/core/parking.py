@@ -30,9 +30,12 @@ class ParkingLedger:
             gang for gang, age in self._ages.items() if age >= PARKED_FROM and age % TRIED_EVERY != 0
         )
 
-    def decided(self, short: Iterable[Verdict]) -> None:
-        """Age the gangs among the needs that Phase 1 left short, and forget all others."""
-        ages: dict[GangRef, int] = {}
+    def decided(self, short: Iterable[Verdict], *, ages: bool = True) -> None:
+        """Age the gangs among the needs that Phase 1 left short, and forget all others.
+
+        Without `ages` the cycle followed another so closely that it does not count (`shard#ledger-ages`).
+        """
+        known: dict[GangRef, int] = {}
         for verdict in short:
             need = verdict.need
             if need.profile.same_key is None:
@@ -41,5 +44,5 @@ class ParkingLedger:
             if progressed or verdict.structurally_satisfiable:
                 continue
             gang = GangRef(need.cluster, need.group, need.profile.fingerprint)
-            ages[gang] = self._ages.get(gang, 0) + 1
-        self._ages = ages
+            known[gang] = self._ages.get(gang, 0) + ages
+        self._ages = known

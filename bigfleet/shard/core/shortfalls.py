@@ -32,6 +32,7 @@ class ShortfallLedger:
 
     def __init__(self) -> None:
         self._entries: dict[str, AgedShortfall] = {}
+        self._counted: dict[str, int] = {}  # cycles that count, by fingerprint
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -41,21 +42,19 @@ class ShortfallLedger:
         """Age in cycles by fingerprint."""
         return {fingerprint: entry.age_cycles for fingerprint, entry in self._entries.items()}
 
-    def decided(self, unmet: Iterable[Unmet]) -> None:
-        """Record what a cycle left unmet."""
+    def decided(self, unmet: Iterable[Unmet], *, ages: bool = True) -> None:
+        """Record what a cycle left unmet.
+
+        Without `ages` the cycle followed another so closely that it does not count (`shard#ledger-ages`).
+        """
         sums: dict[str, tuple[Need, Resources, Resources]] = {}
         for item in unmet:
             fingerprint = item.need.profile.fingerprint
             first, deficit, unit = sums.get(fingerprint, (item.need, ZERO, ZERO))
             sums[fingerprint] = (first, deficit + item.deficit, unit.maximum(item.need.unit))
-        before = self._entries
+        self._counted = {fingerprint: self._counted.get(fingerprint, 0) + ages for fingerprint in sums}
         self._entries = {
-            fingerprint: AgedShortfall(
-                need.profile,
-                deficit,
-                before[fingerprint].age_cycles + 1 if fingerprint in before else 1,
-                unit,
-            )
+            fingerprint: AgedShortfall(need.profile, deficit, max(1, self._counted[fingerprint]), unit)
             for fingerprint, (need, deficit, unit) in sums.items()
         }
 

@@ -5,6 +5,8 @@ import pytest
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.shard.core.pending_action import PendingAction
+from bigfleet.shard.cycle_loop import woken_apart_s
+from bigfleet.shard.options import ShardOptions
 from bigfleet.testing.loop import run_virtual
 from tests.support.builders import need
 from tests.support.fake_provider import pool
@@ -47,17 +49,46 @@ def test_an_unchanged_roll_up_wakes_nothing_and_a_changed_one_does() -> None:
     run_virtual(story())
 
 
-def test_woken_cycles_are_a_second_apart_and_list_nothing() -> None:
+def test_woken_cycles_follow_within_a_tenth_of_a_second_and_list_nothing() -> None:
     async def story() -> None:
-        async with ObservedFleet((IDLE,), woken_apart_s=1.0) as world:
+        async with ObservedFleet((IDLE,)) as world:
             operator = await world.operator()
             await world.pass_time(0.5)
             listed = len(world.fake.calls(rpc="List"))
-            for place in range(50):
+            number = world.shard.loop.number
+            await operator.demand(need(cpu=4))
+            await world.pass_time(0.02)
+            assert world.shard.loop.number == number + 1
+            for place in range(400):
                 await operator.demand(need(cpu=4 + place))
-                await world.pass_time(0.1)
-            assert world.shard.loop.number <= 1 + 6
+                await world.pass_time(0.01)
+            assert 30 <= world.shard.loop.number - number <= 1 + 42
             assert len(world.fake.calls(rpc="List")) == listed
+
+    run_virtual(story())
+
+
+@pytest.mark.parametrize(("took_s", "apart_s"), [(0.0, 0.1), (0.03, 0.1), (0.2, 0.4), (0.5, 1.0), (0.9, 1.0)])
+def test_woken_cycles_are_twice_the_duration_of_the_last_one_apart_within_bounds(
+    took_s: float, apart_s: float
+) -> None:
+    assert woken_apart_s(took_s, ShardOptions()) == pytest.approx(apart_s)
+
+
+@pytest.mark.rule("shard#ledger-ages", "shard#shortfalls")
+def test_cycles_that_follow_closely_do_not_make_shortfalls_older() -> None:
+    async def story() -> None:
+        async with ObservedFleet((IDLE,)) as world:
+            operator = await world.operator()
+            await world.pass_time(0.5)
+            number = world.shard.loop.number
+            for place in range(60):
+                await operator.demand(need(cpu=400 + 4 * place))
+                await world.pass_time(0.1)
+            view = world.shard.last_cycle()
+            assert view is not None
+            assert view.number - number >= 40
+            assert [short.age_cycles for short in view.shortfalls] == [6]
 
     run_virtual(story())
 

@@ -162,3 +162,25 @@ def test_the_classes_count_the_first_hundred_and_the_plain_gauge_all() -> None:
     }
     assert by_age == 100
     assert by_priority == {"batch": 30, "other": 70}  # the highest priorities are those reported
+
+
+@pytest.mark.rule("shard#ledger-ages")
+def test_a_cycle_that_does_not_count_enters_a_shortfall_and_makes_none_older() -> None:
+    ledger = ShortfallLedger()
+    short = [Unmet(GANG, amounts(cpu=4))]
+    ages: list[int] = []
+    for counts in (False, False, True, False, True):
+        ledger.decided(short, ages=counts)
+        ages += ledger.ages.values()
+    assert ages == [1, 1, 1, 1, 2]
+
+
+@pytest.mark.rule("shard#ledger-ages")
+def test_a_cycle_that_does_not_count_brings_no_gang_closer_to_being_parked() -> None:
+    ledger = ParkingLedger()
+    for _ in range(100):
+        ledger.decided([verdict()], ages=False)
+    assert ledger.ages == {REF: 0}
+    for _ in range(7):
+        ledger.decided([verdict()])
+    assert ledger.parked() == frozenset()
