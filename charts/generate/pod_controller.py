@@ -28,5 +28,8 @@ ROWS: tuple[Value, ...] = (
     duration("resyncInterval", "10m", "Time between two comparisons of all pods with all requests"),
     switch("excludeDaemonSetPods", False, "Leave out pods of DaemonSets and mirror pods"),
     switch("podEvents", True, "Tell pods by events what was asked for and which node is coming"),
-    *agent_rows("bigfleet-unschedulable-pod-controller", qps_hint="; 200, with a burst of 1,000, where hundreds of pods come at once"),
+    *agent_rows(
+        "bigfleet-unschedulable-pod-controller",
+        qps_hint="; 200, with a burst of 1,000, where hundreds of pods come at once",
+    ),
 )

@@ -82,8 +82,9 @@ class ReactionWorld:
         return self.operator
 
     async def start_controller(self) -> None:
-        """Start the pod controller with the defaults of its flags."""
-        self.controller = self._run("bigfleet-unschedulable-pod-controller", CONTROLLER)
+        """Start the pod controller with a budget for bursts (ADR-0206), otherwise with the defaults of its flags."""
+        budget = ("--qps=200", "--burst=1000")
+        self.controller = self._run("bigfleet-unschedulable-pod-controller", CONTROLLER, *budget)
         program = self.controller
 
         async def ready() -> bool:

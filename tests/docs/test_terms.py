@@ -17,10 +17,10 @@ PAGE |= set(re.findall(r"[a-z]+", (DOCS / "concepts.md").read_text("utf-8").lowe
 PLAIN = {
     # Words that mean here what they mean everywhere, by who taught them to the reader.
     "English": """acquisitions active added available availability blocked base build check cleanup class color component concurrency connected
-        context control days declared depth destroyed duration edit exclude extra fail force format free guard help interval invalid listen
+        context control days declared delay depth destroyed duration edit exclude extra fail force format free guard help interval invalid listen
         latency leadership local loss match max mismatch multiplier observed open outcome outcomes output owner parallel
-        print probe quick quiet reachable rejected refresh releases remote repetitions require restarts scale scenario script secret
-        series shutdown skipped sort source stride substrate success target timeout trouble trusted unreachable update version yes""",
+        print probe problems quick quiet reachable rejected refresh releases remote repetitions require restarts scale scenario script secret
+        series shutdown skipped sort source stride substrate success target timeout trouble trusted unreachable update version window yes""",
     "computers": """addr admin advertise bytes ca catalog cert client config dir dns expressions https info metadata op phase
         proxy reflection rpc sec socket sync timestamp tls uid url""",
     "Kubernetes and its tools": """api burst conditions daemonset effect elect generation grafana kubeconfig namespace namespaces
