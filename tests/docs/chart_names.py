@@ -31,7 +31,15 @@ OTHERS = {
     # Dotted names of other worlds, by where they come from.
     "Kubernetes and cert-manager": {"cert-manager.io"},
     "hook provider's template": {"labels.topology", "resources.cpu", "vars.bmc"},
-    "Python in the guides": {"cluster.admin", "cluster.api_server", "kit.serve", "op.deadline", "op.id"},
+    "Python in the guides": {
+        "cluster.admin",
+        "cluster.api_server",
+        "kit.serve",
+        "op.deadline",
+        "op.grace",
+        "op.id",
+        "op.resumed",
+    },
     "hosts": {"ghcr.io"},
     "bench document": {"memory.bytes_per_machine"},
     "fields of Kubernetes and Helm": {
