@@ -8,6 +8,7 @@ import pytest
 
 from bigfleet.provider.hook.core import documents
 from bigfleet.provider.kit.journal import Journal
+from bigfleet.provider.strict_yaml import load_strict_yaml
 from bigfleet.testing.disk.image import DiskImage
 from bigfleet.testing.disk.virtual_disk import MemoryDisk, Operation
 from bigfleet.testing.loop import run_virtual
@@ -27,7 +28,7 @@ def cost(machines: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         done["parse"] += 1
         return load(text)
 
-    load = documents.load_strict_yaml
+    load = load_strict_yaml
     monkeypatch.setattr(documents, "load_strict_yaml", parse)
 
     async def run() -> None:
