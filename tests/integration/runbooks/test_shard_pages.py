@@ -135,12 +135,13 @@ async def test_quarantined_roll_up(tmp_path: Path) -> None:
         await shard.until(lambda: bool(shard.lines("rollup_held")))
         await decided(shard)
         said = await stage.type_in("look")
-        assert re.search(rf"^{CLUSTER} +connected +12 +12 +1$", said, re.MULTILINE), said
+        assert re.search(rf"^{CLUSTER} +connected +12 +0 +0 +0 +— +12 +12 +1$", said, re.MULTILINE), said
+        assert f"1 roll-up of {CLUSTER} in a row held back" in said
         assert "12 needs" in said
         await peer.demand(*rows(12))  # it was restarted
         await decided(shard, 3)
         said = await stage.type_in("check")
-        assert re.search(rf"^{CLUSTER} +connected +12 +12 +0$", said, re.MULTILINE), said
+        assert re.search(rf"^{CLUSTER} +connected +12 +0 +0 +0 +— +12 +12 +0$", said, re.MULTILINE), said
         assert len(peer.in_state(S.CONFIGURED)) == 12
         assert peer.instructions == []
     assert stage.page.left_out == set()
@@ -194,7 +195,7 @@ async def test_provider_outage(tmp_path: Path) -> None:
             await peer.until(lambda: len(peer.in_state(S.CONFIGURED)) == 3)
             await decided(shard)
             said = await stage.type_in("check")
-            assert "3 of 3 needs covered" in said
+            assert "All 3 needs covered" in said
             assert "0 of " in said
     assert stage.page.left_out == set()
 
