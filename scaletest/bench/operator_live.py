@@ -10,9 +10,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from bigfleet.aio.clock import SystemClock
