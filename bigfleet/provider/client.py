@@ -38,7 +38,7 @@ from bigfleet.v1alpha1 import provider_pb2 as pb
 from bigfleet.wire.machines import machine_from_proto
 
 CALL_TIMEOUT_S: Final = 30.0
-LIST_TIMEOUT_S: Final = 120.0
+LIST_TIMEOUT_S: Final = 30.0
 
 _MEANINGS: Final[Mapping[Code, type[ProviderError]]] = {
     Code.NOT_FOUND: NoSuchMachineError,

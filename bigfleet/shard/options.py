@@ -25,7 +25,7 @@ class ShardOptions:
     """Bounds of the time between the start of a cycle and the start of a woken one after it (`shard#wake-ups`)."""
     execute_timeout_s: float = 30.0
     bootstrap_timeout_s: float = 30.0
-    list_timeout_s: float = 120.0
+    list_timeout_s: float = 30.0
     listing_guard_window_s: float = 120.0
     """For how long listings must lack too many machines before their removal is believed (`shard#listing-guard`)."""
     execute_concurrency: int = 1

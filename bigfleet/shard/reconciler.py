@@ -9,19 +9,19 @@ Rules: `shard#reconcile`, `shard#reported-failure`, `shard#disputed-states`, `sh
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from bigfleet.aio.clock import monotonic_s, timeout
 from bigfleet.model.errors import InvalidFieldError, UnknownMachineError
 from bigfleet.model.inventory import Inventory, Rows
-from bigfleet.model.machine import TRANSITIONS, Machine, MachineState
-from bigfleet.provider.errors import ListTooLargeError, NoSuchMachineError, ProviderError
+from bigfleet.model.machine import Machine, MachineState
+from bigfleet.provider.errors import NoSuchMachineError, ProviderError
 from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.listing_guard import ListingGuard
 from bigfleet.shard.core.reconcile import Disputes, RecordChange, judge, vanished
 from bigfleet.shard.dispatcher import ActionDispatcher
+from bigfleet.shard.listing_fetcher import FetchedListing, ListingFetcher
 from bigfleet.shard.provider_link import ProviderLink
 from bigfleet.shard.session.sessions import Sessions
 from bigfleet.shard.skipped_metadata import SkippedMetadataLog
@@ -32,15 +32,6 @@ _SLICE = 100  # records applied between two turns of the event loop
 _READ_ASIDE_BYTES = 64 * 1024
 _READ_AT_ONCE = 32
 _LOGGED = 5  # refused records of one listing that are logged one by one
-
-
-@dataclass(frozen=True, slots=True)
-class _Fetched:
-    """One listing, or one per state where a single one is too large."""
-
-    parts: tuple[bytes, ...]
-    full: bool
-    by_state: bool = False
 
 
 class Reconciler:
@@ -54,20 +45,25 @@ class Reconciler:
         dispatcher: ActionDispatcher,
         sessions: Sessions,
         configured: Callable[[Machine], None],
+        on_late: Callable[[], None],
     ) -> None:
-        """`configured` is called for machines that became Configured at an asynchronous provider."""
+        """`configured` is called for machines that became Configured at an asynchronous provider.
+
+        `on_late` is called when a listing came for which no cycle waited any longer.
+        """
         self._options, self._guarded = context.options, context.guarded
         self._clock, self._steady = context.clock, context.steady
         self._metrics, self._log = context.metrics, context.log
         self._setbacks = context.setbacks
         self._provider, self._dispatcher, self._sessions = provider, dispatcher, sessions
-        self._configured = configured
+        self._configured, self._on_late = configured, on_late
+        self._fetcher = ListingFetcher(context, provider)
         self._reader = ListingReader(context.guarded.inventory)
         self._disputes, self._guard = Disputes(), ListingGuard(context.options.listing_guard_window_s)
         self._metadata = SkippedMetadataLog(context.metrics, context.log)
         self._cursor = b""
         self._again: set[str] = set()
-        self._fetching: asyncio.Task[_Fetched] | None = None
+        self._fetching: asyncio.Task[FetchedListing] | None = None
         self._listed_s = self._steady.now_s()
         context.metrics.gauge("bigfleet_shard_last_reconcile_age_seconds").set_function(
             lambda: self._steady.now_s() - self._listed_s
@@ -85,7 +81,10 @@ class Reconciler:
             if not self._provider.reachable:
                 return False
             self._dispatcher.watch()
-            self._fetching = asyncio.get_running_loop().create_task(self._fetch(), name="provider listing")
+            since = self._cursor if self._options.incremental_reconcile else b""
+            self._fetching = asyncio.get_running_loop().create_task(
+                self._fetcher.fetch(since), name="provider listing"
+            )
         try:
             async with timeout(self._clock, self._options.cycle_interval_s):
                 fetched = await asyncio.shield(self._fetching)
@@ -93,6 +92,8 @@ class Reconciler:
             await self._apply(fetched)
         except TimeoutError:
             self._log.warning("listing_slow", waited_s=self._options.cycle_interval_s)
+            if self._fetching is not None:
+                self._fetching.add_done_callback(self._came_late)
             return False
         except Exception as error:
             self._fetching = None  # the next cycle lists again
@@ -108,6 +109,10 @@ class Reconciler:
             self._log.info("first_reconcile", machines=len(self._guarded.inventory))
             await self._sessions.resync_all()
         return True
+
+    def _came_late(self, fetching: "asyncio.Task[FetchedListing]") -> None:
+        if not fetching.cancelled() and fetching is self._fetching:
+            self._on_late()
 
     @property
     def doubted(self) -> tuple[float, int] | None:
@@ -125,27 +130,9 @@ class Reconciler:
             self._fetching.cancel()
             await asyncio.wait([self._fetching])
 
-    # MachineListing
-
-    async def _fetch(self) -> _Fetched:
-        since = self._cursor if self._options.incremental_reconcile else b""
-        timeout_s = self._options.list_timeout_s
-        try:
-            data = await self._provider.list(since=since, timeout_s=timeout_s)
-        except ListTooLargeError as error:
-            if since:
-                raise
-            self._log.warning("listing_too_large", problem=error.detail)
-            parts = [
-                await self._provider.list(states=[state], timeout_s=timeout_s)
-                for state in TRANSITIONS  # every state there is, in one fixed order
-            ]
-            return _Fetched(tuple(parts), full=True, by_state=True)
-        return _Fetched((data,), full=not since)
-
     # Applying
 
-    async def _apply(self, fetched: _Fetched) -> None:
+    async def _apply(self, fetched: FetchedListing) -> None:
         known = len(self._guarded.inventory)
         seen: list[Rows] = []
         disputed: list[str] = []

@@ -106,6 +106,7 @@ class Shard:
             dispatcher=self.dispatcher,
             sessions=self.sessions,
             configured=executor.configured,
+            on_late=self._list_now,
         )
         self.loop = CycleLoop(
             context,

@@ -84,7 +84,11 @@ NOT_BY_VALUE: dict[str, dict[str, str]] = {
         ),
         "the test pod of the control plane asks for what that chart installs",
     ),
-    "bigfleet-operator": {"kubeconfig": "the pod's own account"},
+    "bigfleet-operator": {
+        "kubeconfig": "the pod's own account",
+        "rollup-quiet": "the default suits every cluster; by extraArgs",
+        "rollup-max-delay": "the default suits every cluster; by extraArgs",
+    },
     "bigfleet-unschedulable-pod-controller": {"kubeconfig": "the pod's own account"},
 }  # fmt: skip
 

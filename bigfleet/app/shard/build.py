@@ -42,6 +42,7 @@ def options_of(settings: ShardSettings) -> ShardOptions:
         provider_address=settings.provider_addr,
         advertise_address=settings.advertise_addr or str(settings.listen),
         cycle_interval_s=settings.cycle_interval,
+        list_timeout_s=settings.list_timeout,
         execute_concurrency=settings.execute_concurrency,
         max_actions_per_cycle=settings.max_actions_per_cycle,
         incremental_reconcile=settings.incremental_reconcile,

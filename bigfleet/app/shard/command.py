@@ -82,6 +82,11 @@ class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
     cycle_interval: Duration = Field(
         default=_DEFAULTS.cycle_interval_s, gt=0, description="time between two regular cycles"
     )
+    list_timeout: Duration = Field(
+        default=_DEFAULTS.list_timeout_s,
+        gt=0,
+        description="how long the provider has for a listing; raise it for fleets whose listing takes longer",
+    )
     max_actions_per_cycle: int = Field(
         default=_DEFAULTS.max_actions_per_cycle, ge=0, description="actions a cycle may start, 0 for no limit"
     )
