@@ -248,7 +248,7 @@ class CycleLoop:
         self._metrics.counter("bigfleet_shard_actions_deferred_total").inc(deferred)
         verdicts = decision.verdicts
         offered = await self._dispatcher.offer(
-            PendingAction(action, None if action.need is None else verdicts[action.need].need)
+            PendingAction(action, None if action.need is None else verdicts[action.need].need, self.number)
             for action in actions
         )
         if deferred:
@@ -298,7 +298,7 @@ class CycleLoop:
                     reason=action.reason,
                     grace_s=action.grace_s or 0,
                 )
-            self._dispatcher.audit(action, SUPPRESSED if paused else DRY_RUN)
+            self._dispatcher.audit(action, SUPPRESSED if paused else DRY_RUN, decided=self.number)
             if not place % _SLICE:
                 await self._clock.sleep(0)
 

@@ -29,6 +29,7 @@ from bigfleet.shard.core.pending_action import (
 from bigfleet.shard.executor import Executor, WorkerPermit
 
 _SLICE = 500  # actions offered between two turns of the event loop
+_ERROR_SHOWN = 500  # characters
 SUPPRESSED, DRY_RUN = "suppressed", "dryrun"
 
 
@@ -141,16 +142,18 @@ class ActionDispatcher:
         self._queue.put_nowait(pending)
         offered.queued.append(pending.action)
 
-    def audit(self, action: Action, outcome: str) -> None:
-        """Write the audit record of an action."""
+    def audit(self, action: Action, outcome: str, *, decided: int, error: str = "") -> None:
+        """Write the audit record of an action that a cycle decided and that is over now."""
         self._record(
-            cycle=self._cycle(),
+            cycle=decided,
             kind=action.kind.value,
             machine=action.machine_id,
             cluster=action.cluster or "",
             reason=action.reason,
             grace_seconds=action.grace_s or 0,
             outcome=outcome,
+            ended_cycle=self._cycle(),
+            **({"error": error[:_ERROR_SHOWN]} if error else {}),
         )
 
     def audit_hold_off(self, reason: str, outcome: str, count: int) -> None:
@@ -246,7 +249,7 @@ class ActionDispatcher:
     async def _run(self, pending: PendingAction, permit: WorkerPermit) -> None:
         if self._actuation.mode is ActuationMode.PAUSED:  # since it was queued
             self._metrics.counter("bigfleet_shard_actions_suppressed_total", kind=pending.kind.value).inc()
-            self.audit(pending.action, SUPPRESSED)
+            self.audit(pending.action, SUPPRESSED, decided=pending.cycle)
             return
         try:
             result = await self._executor.execute(pending, permit)
@@ -267,8 +270,9 @@ class ActionDispatcher:
                 machine=pending.machine_id,
                 cluster=pending.cluster,
                 outcome=outcome.value,
+                problem=result.error[:_ERROR_SHOWN],
             )
-        self.audit(pending.action, outcome.value)
+        self.audit(pending.action, outcome.value, decided=pending.cycle, error=result.error)
 
     def _mark_unsettled(self, machine_id: str) -> None:
         state = self._guarded.inventory.state_of(machine_id)

@@ -58,6 +58,8 @@ class PendingAction:
     action: Action
     need: Need | None = None
     """The need to be served or, for a Preempt, the need that the machine is taken for."""
+    cycle: int = 0
+    """The number of the cycle that decided it."""
 
     @property
     def kind(self) -> ActionKind:

@@ -237,6 +237,8 @@ def decision_message(record: DecisionRecord) -> pb.ListDecisionsResponse:
         reason=record.reason,
         grace_seconds=record.grace_s,
         outcome=record.outcome,
+        decided_cycle=record.decided_cycle,
+        error=record.error,
     )
 
 

@@ -26,13 +26,15 @@ class RecordingAudit:
     def _add(self, fields: Mapping[str, str | int | float]) -> None:
         self._decisions.add(
             at_ns=self._now_ns(),
-            cycle=int(fields["cycle"]),
+            cycle=int(fields["ended_cycle"]),
             kind=str(fields["kind"]),
             machine_id=str(fields["machine"]),
             cluster=str(fields["cluster"]),
             reason=str(fields["reason"]),
             grace_s=int(fields["grace_seconds"]),
             outcome=str(fields["outcome"]),
+            decided_cycle=int(fields["cycle"]),
+            error=str(fields.get("error", "")),
         )
 
     def close(self) -> None:

@@ -84,6 +84,7 @@ def test_every_executed_action_has_exactly_one_audit_record() -> None:
             first = records[0]
             assert list(first) == [
                 "time", "level", "msg", "cycle", "kind", "machine", "cluster", "reason", "grace_seconds", "outcome",
+                "ended_cycle",
             ]  # fmt: skip
             assert (first["level"], first["msg"], first["reason"]) == ("INFO", "action", "phase1.idle")
             assert records[-1]["grace_seconds"] == 600

@@ -159,3 +159,24 @@ def test_a_machine_that_refused_is_not_taken_again_at_once_when_the_provider_say
         await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 1, within_s=900)
 
     play(story, pool("idle", 2, state=S.IDLE), fake=FakeOptions(sync=True))
+
+
+@pytest.mark.rule("shard#audit-log")
+def test_a_record_names_the_cycle_that_decided_the_one_in_which_it_ended_and_the_error() -> None:
+    async def story(world: ObservedFleet) -> None:
+        await world.cycles(1)
+        world.fake.refuse("Configure", message="no such image", times=1)
+        world.fake.latency("configure-call", "25s")
+        operator = await world.operator()
+        await operator.demand(need(cpu=4))
+        await world.until(lambda: len(world.audit()) == 1)
+        (record,) = world.audit()
+        assert (record["cycle"], record["outcome"]) == (2, "provider_error")
+        assert record["ended_cycle"] >= record["cycle"]
+        assert "no such image" in record["error"]
+        await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 1)
+        good = world.audit()[-1]
+        assert good["ended_cycle"] > good["cycle"]
+        assert "error" not in good
+
+    play(story, pool("idle", 2, state=S.IDLE), audited=True, fake=FakeOptions(sync=True))

@@ -22,12 +22,15 @@ class DecisionRecord:
     """The number of the record in this process, from 1."""
     at_ns: int
     cycle: int
+    """The cycle in which it ended."""
     kind: str
     machine_id: str
     cluster: str
     reason: str
     grace_s: int
     outcome: str
+    decided_cycle: int = 0
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ class DecisionLog:
         reason: str,
         grace_s: int,
         outcome: str,
+        decided_cycle: int = 0,
+        error: str = "",
     ) -> None:
         """Add one action that has ended, or was not carried out."""
         self._sequence += 1
@@ -91,6 +96,8 @@ class DecisionLog:
                 reason,
                 grace_s,
                 outcome,
+                decided_cycle,
+                error,
             )
         )
 

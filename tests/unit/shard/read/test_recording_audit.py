@@ -13,7 +13,9 @@ FIELDS: dict[str, str | int | float] = {
     "cluster": "web",
     "reason": "phase2.inversion",
     "grace_seconds": 30,
-    "outcome": "success",
+    "outcome": "provider_error",
+    "ended_cycle": 7,
+    "error": "drain: busy",
 }
 
 
@@ -38,13 +40,20 @@ def test_a_record_goes_to_both_and_closing_closes_the_file() -> None:
     assert inner.records == [FIELDS]
     assert inner.closed
     (record,) = log.newest_first(DecisionQuery())
-    assert (record.at_ns, record.cycle, record.kind, record.machine_id) == (77, 4, "Preempt", "m-1")
+    assert (record.at_ns, record.cycle, record.kind, record.machine_id) == (77, 7, "Preempt", "m-1")
+    assert (record.decided_cycle, record.error) == (4, "drain: busy")
     assert (record.cluster, record.reason, record.grace_s, record.outcome) == (
         "web",
         "phase2.inversion",
         30,
-        "success",
+        "provider_error",
     )
+
+
+def test_the_beginning_of_a_hold_off_goes_to_the_file_only() -> None:
+    inner, log = Inner(), DecisionLog()
+    RecordingAudit(inner, log, lambda: 77).record(msg="hold-off", kind="", actions=7)
+    assert (len(inner.records), len(log)) == (1, 0)
 
 
 def test_a_file_that_fails_is_told_as_such_and_the_record_is_remembered() -> None:
