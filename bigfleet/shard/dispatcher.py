@@ -258,7 +258,10 @@ class ActionDispatcher:
             result = ActionResult(ActionOutcome.OTHER, repr(error))
         outcome = result.outcome
         if outcome is ActionOutcome.HELD_OFF:
-            return  # not carried out; the cycle that derives it again shows it (`shard#hold-off`)
+            # Not carried out. The machine was undone after the last cycle, which took it for obtained; another one shows
+            # that it is held off (`shard#hold-off`).
+            self._wake()
+            return
         self._metrics.counter(
             "bigfleet_shard_action_execute_outcomes_total", kind=pending.kind.value, outcome=outcome.value
         ).inc()

@@ -34,7 +34,7 @@ async def test_a_dearer_offering_is_ordered_within_two_cycles_and_both_are_expla
     async with RealFleet(tmp_path, POOLS) as fleet:
         await fleet.start_provider()
         await fleet.control("stockout", type="m6i.large")
-        shard = await fleet.start_shard("--cycle-interval=2s")
+        shard = await fleet.start_shard("--cycle-interval=2s", "--execute-concurrency=8")
         async with fleet.operator(shard) as operator:
             await operator.demand(need(cpu=12))
             await operator.until(lambda: len(operator.in_state(S.CONFIGURED)) == 3)
@@ -58,7 +58,7 @@ async def test_an_offering_that_is_out_of_stock_for_ten_minutes_is_tried_by_its_
     async with RealFleet(tmp_path, POOLS) as fleet:
         await fleet.start_provider()
         await fleet.control("stockout", type="m6i.large")
-        shard = await fleet.start_shard("--cycle-interval=2s")
+        shard = await fleet.start_shard("--cycle-interval=2s", "--execute-concurrency=8")
         async with fleet.operator(shard) as operator:
             began_s, machines = time.monotonic(), 2
             while time.monotonic() - began_s < STOCKED_OUT_S:
