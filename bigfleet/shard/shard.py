@@ -30,6 +30,7 @@ from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
 from bigfleet.shard.core.setbacks import Setbacks
 from bigfleet.shard.core.views import CycleView, ProviderState, ShardStatus, TermMark
+from bigfleet.shard.core.waiting_needs import WaitingNeeds
 from bigfleet.shard.cycle_loop import CycleLoop
 from bigfleet.shard.dispatcher import ActionDispatcher
 from bigfleet.shard.executor import Executor
@@ -79,6 +80,7 @@ class Shard:
             actuation=self.actuation,
             backoffs=BootstrapBackoffs(),
             setbacks=Setbacks(),
+            waiting=WaitingNeeds(),
             first_seen=FirstSeen(),
             metrics=metrics,
             log=log,
@@ -214,7 +216,7 @@ class Shard:
 
     def is_accepted(self, machine_id: str) -> bool:
         """Whether the provider has acknowledged the last call for the machine, or listed its result."""
-        return not self.dispatcher.is_pending(machine_id)
+        return self.dispatcher.is_accepted(machine_id)
 
     def _completed(self, view: CycleView) -> None:
         self._last = view
