@@ -13,6 +13,7 @@ from bigfleet.shard.core.actuation import Actuation
 from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
 from bigfleet.shard.core.setbacks import Setbacks
+from bigfleet.shard.core.waiting_needs import WaitingNeeds
 from bigfleet.shard.guarded_inventory import GuardedInventory
 from bigfleet.shard.options import ShardOptions
 
@@ -31,6 +32,7 @@ class ShardContext:
     actuation: Actuation
     backoffs: BootstrapBackoffs
     setbacks: Setbacks
+    waiting: WaitingNeeds
     first_seen: FirstSeen
     metrics: Metrics
     log: FilteringBoundLogger

@@ -6,7 +6,7 @@ Rules: `shard#cycle`, `shard#wake-ups`; ADR-0003, ADR-0075.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -19,12 +19,13 @@ from bigfleet.model.inventory import SnapshotMask
 from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.actuation import ActuationMode
 from bigfleet.shard.core.attribution import attribution_lines
-from bigfleet.shard.core.hold_off import HeldActions, HoldOffRules, hold_off
+from bigfleet.shard.core.hold_off import HeldActions, HoldOffRules, hold_off, unmet_without
 from bigfleet.shard.core.parking import ParkingLedger
 from bigfleet.shard.core.pending_action import ACQUIRES, PendingAction
 from bigfleet.shard.core.rails import cap_actions, cap_reclaims
 from bigfleet.shard.core.shortfalls import ShortfallLedger, Unmet
 from bigfleet.shard.core.views import CycleFacts, CycleView, HoldOff
+from bigfleet.shard.core.waiting_needs import ref_of, wanted_machines
 from bigfleet.shard.cycle_planner import CycleInput, CyclePlan, CyclePlanner, configured_by_cluster
 from bigfleet.shard.dispatcher import DRY_RUN, SUPPRESSED, ActionDispatcher
 from bigfleet.shard.metrics import show_shortfalls
@@ -37,6 +38,7 @@ from bigfleet.wire import session_frames
 
 _SLICE = 100  # frames or records made between two turns of the event loop
 _PROBE_EVERY = 20
+_INTERVALS_OF_PATIENCE = 2  # a need may wait so long before it counts as short
 AGES_EVERY_S = 1.0
 """Woken cycles within this time of one that counted do not count in ages."""
 
@@ -70,7 +72,7 @@ class CycleLoop:
         self._intake, self._sessions, self._reconciler = intake, sessions, reconciler
         self._dispatcher, self._link, self._on_cycle = dispatcher, link, on_cycle
         self._planner = CyclePlanner(context.clock, context.options.available_capacity_interval_s)
-        self._setbacks, self._mask = context.setbacks, SnapshotMask()
+        self._setbacks, self._mask, self._waiting = context.setbacks, SnapshotMask(), context.waiting
         self._parking, self._shortfalls = ParkingLedger(), ShortfallLedger()
         self._woken = asyncio.Event()
         self._listing_due = False
@@ -180,15 +182,19 @@ class CycleLoop:
         facts, held = await self._dispatch_actions(given, decision, mode)
         phases_s["execute"] = self._now_s() - before_s
 
+        waiting_since_s, not_accepted = self._wait_for_acceptance(given, decision, held, mode)
         self._shortfalls.decided(
             [
                 *(Unmet(decision.verdicts[item.need].need, item.deficit) for item in decision.unresolved),
                 *held.unmet,
+                *not_accepted,
             ],
             ages=ages,
         )
         facts = replace(facts, duration_s=self._now_s() - began_s, phases_s=phases_s, reconciled=reconciled)
-        view = replace(self._view(given, decision, facts), held_off=held.by_need)
+        view = replace(
+            self._view(given, decision, facts), held_off=held.by_need, waiting_since_s=waiting_since_s
+        )
         self._measure(view, plan)
         self._on_cycle(view)
         await self._host.charge("cycle", len(given.snapshot))
@@ -257,6 +263,24 @@ class CycleLoop:
             dispatched=tuple(offered.queued), capped=capped, deferred=deferred, backed_off=held.held
         )
         return facts, held
+
+    def _wait_for_acceptance(
+        self, given: CycleInput, decision: Decision, held: HeldActions, mode: ActuationMode
+    ) -> tuple[Mapping[int, float], tuple[Unmet, ...]]:
+        """Since when needs wait for the provider to accept a machine, and what those lack that wait for too long."""
+        if mode is ActuationMode.DRY_RUN:
+            return {}, ()
+        wanted = wanted_machines(decision, self._dispatcher.awaited())
+        refs = {place: ref_of(decision.verdicts[place].need) for place in wanted}
+        since_s = self._waiting.decided(refs.values(), given.now)
+        by_place = {place: since_s[ref] for place, ref in refs.items()}
+        patience_s = _INTERVALS_OF_PATIENCE * self._options.cycle_interval_s
+        late = {
+            place: wanted[place]
+            for place, began in by_place.items()
+            if given.now - began >= patience_s and place not in held.by_need
+        }
+        return by_place, unmet_without(decision, given.inventory, late) if late else ()
 
     def _show_held(self, held: HeldActions) -> None:
         """Show what is held off; an outage of the provider is logged and audited at its beginning and its end only."""

@@ -67,11 +67,10 @@ class ActionDispatcher:
         self._releasing: Counter[str] = Counter()
         # Clusters whose acquisitions were dropped because so many are in flight.
         self._crowded: set[str] = set()
-        self._pending: dict[str, None] = {}
+        self._pending: dict[str, PendingAction] = {}
         self._watched: set[str] | None = None
         self._dropped_some = False
-        self.unsettled: set[str] = set()
-        """Machines whose action ended without a state from the provider; the reconciler asks for it."""
+        self._unsettled: dict[str, PendingAction] = {}
         self.stopping = False
 
     # For the cycle and the reconciler
@@ -89,6 +88,25 @@ class ActionDispatcher:
     def is_pending(self, machine_id: str) -> bool:
         """Whether an action of the machine is queued or in flight."""
         return machine_id in self._pending
+
+    @property
+    def unsettled(self) -> tuple[str, ...]:
+        """Machines whose action ended without a state from the provider; the reconciler asks for it."""
+        return tuple(self._unsettled)
+
+    def settle(self, machine_id: str) -> None:
+        """The provider has said in which state the machine is."""
+        self._unsettled.pop(machine_id, None)
+
+    def awaited(self) -> dict[str, PendingAction]:
+        """Acquisitions that the provider has not accepted yet, by machine."""
+        every = {**self._unsettled, **self._pending}
+        return {machine_id: pending for machine_id, pending in every.items() if pending.kind in ACQUIRES}
+
+    def is_accepted(self, machine_id: str) -> bool:
+        """Whether no acquisition of the machine waits for an answer of the provider."""
+        pending = self._pending.get(machine_id) or self._unsettled.get(machine_id)
+        return pending is None or pending.kind not in ACQUIRES
 
     def pending_releases(self, cluster: str) -> int:
         """How many Reclaims of a cluster are queued or in flight."""
@@ -132,7 +150,8 @@ class ActionDispatcher:
             offered.dropped += 1
             self._crowded.add(cluster)
             return
-        self._pending[machine_id] = None
+        self._pending[machine_id] = pending
+        self._unsettled.pop(machine_id, None)
         if cluster:
             self._acquiring[cluster] += 1
         elif pending.kind is ActionKind.RECLAIM:
@@ -266,7 +285,7 @@ class ActionDispatcher:
             "bigfleet_shard_action_execute_outcomes_total", kind=pending.kind.value, outcome=outcome.value
         ).inc()
         if outcome is not ActionOutcome.SUCCESS:
-            self._mark_unsettled(pending.machine_id)
+            self._mark_unsettled(pending)
             self._log.info(
                 "action_ended",
                 kind=pending.kind.value,
@@ -277,10 +296,10 @@ class ActionDispatcher:
             )
         self.audit(pending.action, outcome.value, decided=pending.cycle, error=result.error)
 
-    def _mark_unsettled(self, machine_id: str) -> None:
-        state = self._guarded.inventory.state_of(machine_id)
+    def _mark_unsettled(self, pending: PendingAction) -> None:
+        state = self._guarded.inventory.state_of(pending.machine_id)
         if state is not None and state not in STABLE_STATES:
-            self.unsettled.add(machine_id)
+            self._unsettled[pending.machine_id] = pending
 
     def _wake_when_half_empty(self) -> None:
         if self._dropped_some and self.queued * 2 <= self._capacity:

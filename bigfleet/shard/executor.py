@@ -54,6 +54,7 @@ from bigfleet.shard.session.sessions import Sessions
 from bigfleet.wire.machines import rejection_reason
 from bigfleet.wire.metadata import assignment_to_metadata
 
+_OBTAINS = frozenset({OperationKind.CREATE, OperationKind.CONFIGURE})
 _FAULT_OF_THE_MACHINE = frozenset(
     {ActionOutcome.PROVIDER_ERROR, ActionOutcome.FENCED, ActionOutcome.RACED_TO_IDLE}
 )
@@ -109,7 +110,7 @@ class Executor:
         """`reported` is called with a record that the provider gave instead of the expected one."""
         self._options, self._guarded, self._actuation = context.options, context.guarded, context.actuation
         self._backoffs, self._setbacks = context.backoffs, context.setbacks
-        self._first_seen = context.first_seen
+        self._first_seen, self._waiting = context.first_seen, context.waiting
         self._clock, self._steady, self._host = context.clock, context.steady, context.host
         self._metrics, self._log = context.metrics, context.log
         self._provider, self._sessions = provider, sessions
@@ -294,6 +295,8 @@ class Executor:
         except ProviderError as error:
             return self._refused(error)
         self._count_fencing(fenced=False)
+        if call.kind in _OBTAINS and record.state is not MachineState.FAILED:
+            self._waiting.accepted(run.pending.need)
         if call.kind is OperationKind.DRAIN:
             self._metrics.histogram("bigfleet_shard_drain_phase_seconds").observe(self._now_s() - began_s)
         elif call.kind is OperationKind.DELETE:

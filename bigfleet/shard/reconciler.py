@@ -150,8 +150,11 @@ class Reconciler:
         if self._options.incremental_reconcile:
             await self._read_again()
             return
-        self._again, self._dispatcher.unsettled = set(), set()  # the next full listing covers all of them
+        self._again = set()  # the next full listing covers all of them
         self._disputes.settle_all_but(disputed)
+        for machine_id in self._dispatcher.unsettled:
+            if not self._dispatcher.touched(machine_id) and machine_id not in self._disputes:
+                self._dispatcher.settle(machine_id)
         await self._remove_missing(known, np.concatenate(seen), check=fetched.by_state)
 
     async def _read(self, data: bytes, *, whole: bool) -> MachineListing:
@@ -291,6 +294,7 @@ class Reconciler:
         inventory = self._guarded.inventory
         local = inventory.get(machine_id)
         inventory.remove(machine_id)
+        self._dispatcher.settle(machine_id)
         self._disputes.settle(machine_id)
         self._log.info("machine_removed", machine=machine_id, state=local.state.label, cluster=local.cluster)
         if local.cluster:
@@ -299,7 +303,7 @@ class Reconciler:
     async def _read_again(self) -> None:
         """Get machines one by one that no later delta will contain (`shard#disputed-states`)."""
         again = {*self._disputes.machine_ids, *self._again, *self._dispatcher.unsettled}
-        self._again, self._dispatcher.unsettled = set(), set()
+        self._again = set()
         await self._read_each(sorted(again))
 
     async def _read_each(self, machine_ids: Sequence[str]) -> None:
@@ -326,8 +330,10 @@ class Reconciler:
         await self._guarded.available()
         if self._dispatcher.touched(machine_id):
             self._again.add(machine_id)
-        else:
-            self._apply_record(reported)
+            return
+        self._apply_record(reported)
+        if machine_id not in self._disputes:
+            self._dispatcher.settle(machine_id)
 
 
 def _rows_of(listing: MachineListing) -> Rows:

@@ -31,6 +31,7 @@ from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
 from bigfleet.shard.core.setbacks import Setbacks
 from bigfleet.shard.core.views import CycleView, ProviderHealth, ShardStatus, TermMark
+from bigfleet.shard.core.waiting_needs import WaitingNeeds
 from bigfleet.shard.cycle_loop import CycleLoop
 from bigfleet.shard.dispatcher import ActionDispatcher
 from bigfleet.shard.executor import Executor
@@ -80,6 +81,7 @@ class Shard:
             actuation=self.actuation,
             backoffs=BootstrapBackoffs(),
             setbacks=Setbacks(),
+            waiting=WaitingNeeds(),
             first_seen=FirstSeen(),
             metrics=metrics,
             log=log,
@@ -217,7 +219,7 @@ class Shard:
 
     def is_accepted(self, machine_id: str) -> bool:
         """Whether the provider has acknowledged the last call for the machine, or listed its result."""
-        return not self.dispatcher.is_pending(machine_id)
+        return self.dispatcher.is_accepted(machine_id)
 
     async def live_states(self, machine_ids: Sequence[str]) -> dict[str, MachineState | None]:
         """The present states of some machines; None for one that is not known."""

@@ -8,7 +8,7 @@ Rules: `shard#hold-off`, `shard#provider-standing`, `shard#blob-back-off`, `shar
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bigfleet.model.action import Action, ActionKind
@@ -84,10 +84,13 @@ def hold_off(decision: Decision, snapshot: InventorySnapshot, rules: HoldOffRule
             withheld.setdefault(action.need, []).append(action.machine_id)
     if not counts:
         return HeldActions(decision.actions)
-    return HeldActions(kept, counts, by_need, tuple(_unmet(decision, snapshot, withheld)))
+    return HeldActions(kept, counts, by_need, unmet_without(decision, snapshot, withheld))
 
 
-def _unmet(decision: Decision, snapshot: InventorySnapshot, withheld: Mapping[int, list[str]]) -> list[Unmet]:
+def unmet_without(
+    decision: Decision, snapshot: InventorySnapshot, withheld: Mapping[int, Iterable[str]]
+) -> tuple[Unmet, ...]:
+    """What needs lack without some machines, by place of the need."""
     rows = _rows(snapshot, [machine_id for ids in withheld.values() for machine_id in ids])
     shapes = snapshot.columns["shape"]
     found = []
@@ -99,7 +102,7 @@ def _unmet(decision: Decision, snapshot: InventorySnapshot, withheld: Mapping[in
             if row is not None:
                 offered = offered + snapshot.shapes[int(shapes[row])].capacity
         found.append(Unmet(need, need.total - (need.total - offered)))
-    return found
+    return tuple(found)
 
 
 def _rows(snapshot: InventorySnapshot, machine_ids: Sequence[str]) -> dict[str, int]:
