@@ -42,8 +42,8 @@ ENDINGS = {
         "nothing was drained",
         "calls in two minutes, at most 15",
         "2:21  the provider is back",
-        "2:22  it has accepted the orders of web",
-        "2:22  bigfleet status: The one need is covered",
+        "2:21  it has accepted the orders of web",
+        "2:21  bigfleet status: The one need is covered",
         "web has its four machines",
     ],
     "operator-vanishes": [
