@@ -10,7 +10,7 @@ from docs.generate.citations import NOT_BUILT
 from tests.docs.named_flags import FLAG, KNOWN
 
 ROOT = Path(__file__).resolve().parents[2]
-SKIPPED = {".venv", ".git", ".make", "site", "build", "dist"}
+SKIPPED = {".pytest_cache", ".venv", ".git", ".make", "site", "build", "dist"}
 MODULE = re.compile(r"`(bigfleet(?:\.[A-Za-z_]\w*)+)(?:\(\))?`")
 # Names of the wire and of object labels, which only look like modules.
 OTHER_NAMES = re.compile(r"bigfleet\.(v1alpha1\.[A-Z]\w*|lucy\.sh|insight\.v1)")
