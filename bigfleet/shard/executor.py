@@ -7,6 +7,7 @@ Rules: `shard#executing`, `shard#unanswered-calls`, `shard#blob-back-off`, `shar
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -48,12 +49,14 @@ from bigfleet.shard.core.lifecycle import (
     WriteMachine,
 )
 from bigfleet.shard.core.pending_action import ActionOutcome, ActionResult, PendingAction
+from bigfleet.shard.core.views import StateChange
 from bigfleet.shard.provider_link import HeldOffError, ProviderLink
 from bigfleet.shard.session.operator_session import SessionGoneError
 from bigfleet.shard.session.sessions import Sessions
 from bigfleet.wire.machines import rejection_reason
 from bigfleet.wire.metadata import assignment_to_metadata
 
+_CHANGES_KEPT = 20_000  # for readers, who may be absent
 _OBTAINS = frozenset({OperationKind.CREATE, OperationKind.CONFIGURE})
 _FAULT_OF_THE_MACHINE = frozenset(
     {ActionOutcome.PROVIDER_ERROR, ActionOutcome.FENCED, ActionOutcome.RACED_TO_IDLE}
@@ -115,6 +118,7 @@ class Executor:
         self._metrics, self._log = context.metrics, context.log
         self._provider, self._sessions = provider, sessions
         self._stopping, self._reported, self._wake = stopping, reported, wake
+        self._changes: deque[StateChange] = deque(maxlen=_CHANGES_KEPT)
 
     async def execute(self, pending: PendingAction, permit: WorkerPermit) -> ActionResult:
         """Carry out an action and return its result; the permit is released while waiting for an operator."""
@@ -136,6 +140,13 @@ class Executor:
                 return self._ended(run, last.outcome)
             event = await self._carry_out(run, last)
             run.error = _text_of(event)
+
+    def take_changes(self, until_s: float) -> list[StateChange]:
+        """The changes of state that actions made until a moment, oldest first; each is returned once."""
+        changes, taken = self._changes, []
+        while changes and changes[0].at_s <= until_s:
+            taken.append(changes.popleft())
+        return taken
 
     def _ended(self, run: _Run, outcome: ActionOutcome) -> ActionResult:
         """The result of an execution; a failure that did not make the machine Failed holds it off for a while."""
@@ -173,6 +184,7 @@ class Executor:
             if self._setbacks.changed(before, after, now):
                 self._wake()
         if before.state is not after.state:
+            self._changes.append(StateChange(after.id, before.state, after.state, now))
             self._observe(run, before.state, after)
         elif after.state is MachineState.CONFIGURING:
             # An asynchronous provider accepted the call.

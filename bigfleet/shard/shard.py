@@ -30,7 +30,7 @@ from bigfleet.shard.core.actuation import Actuation, ActuationMode
 from bigfleet.shard.core.bootstrap_backoff import BootstrapBackoffs
 from bigfleet.shard.core.latency import FirstSeen
 from bigfleet.shard.core.setbacks import Setbacks
-from bigfleet.shard.core.views import CycleView, ProviderHealth, ShardStatus, TermMark
+from bigfleet.shard.core.views import CycleView, ProviderHealth, ShardStatus, StateChange, TermMark
 from bigfleet.shard.core.waiting_needs import WaitingNeeds
 from bigfleet.shard.cycle_loop import CycleLoop
 from bigfleet.shard.dispatcher import ActionDispatcher
@@ -91,7 +91,7 @@ class Shard:
         self.sessions = Sessions(context, self._acknowledge)
         self.intake = RollupIntake(context, self.wake)
         self.link = ProviderLink(context, provider, on_lost=self.wake, on_back=self._list_now)
-        executor = Executor(
+        self._executor = Executor(
             context,
             provider=self.link,
             sessions=self.sessions,
@@ -100,14 +100,14 @@ class Shard:
             wake=self.wake,
         )
         self.dispatcher = ActionDispatcher(
-            context, executor, audit=self._audit, cycle=lambda: self.loop.number, wake=self.wake
+            context, self._executor, audit=self._audit, cycle=lambda: self.loop.number, wake=self.wake
         )
         self.reconciler = Reconciler(
             context,
             provider=self.link,
             dispatcher=self.dispatcher,
             sessions=self.sessions,
-            configured=executor.configured,
+            configured=self._executor.configured,
             on_late=self._list_now,
         )
         self.loop = CycleLoop(
@@ -220,6 +220,10 @@ class Shard:
     def is_accepted(self, machine_id: str) -> bool:
         """Whether the provider has acknowledged the last call for the machine, or listed its result."""
         return self.dispatcher.is_accepted(machine_id)
+
+    def take_changes(self, until_s: float) -> list[StateChange]:
+        """The changes of state that actions made until a moment, oldest first; each is returned once."""
+        return self._executor.take_changes(until_s)
 
     async def live_states(self, machine_ids: Sequence[str]) -> dict[str, MachineState | None]:
         """The present states of some machines; None for one that is not known."""

@@ -15,7 +15,7 @@ from bigfleet.engine.cycle import decide
 from bigfleet.model.demand import Demand
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.situation import Situation
-from bigfleet.shard.core.views import AgedShortfall, CycleView, ShardStatus
+from bigfleet.shard.core.views import AgedShortfall, CycleView, ShardStatus, StateChange
 
 _FIRST_CYCLE_NS = 1_893_456_000 * 1_000_000_000
 
@@ -100,6 +100,10 @@ class StaticShard:
     def is_accepted(self, machine_id: str) -> bool:
         """Every call of a static shard is acknowledged."""
         return bool(machine_id)
+
+    def take_changes(self, until_s: float) -> list[StateChange]:
+        """No action changes a machine of a static shard."""
+        return []
 
     def stand(self, **changed: Any) -> None:  # Any: fields of the status
         """Change fields of the status."""

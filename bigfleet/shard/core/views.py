@@ -16,10 +16,11 @@ from bigfleet.model.action import Action
 from bigfleet.model.decision import Decision
 from bigfleet.model.demand import Demand
 from bigfleet.model.inventory import InventorySnapshot
-from bigfleet.model.machine import CapacityType
+from bigfleet.model.machine import CapacityType, MachineState
 from bigfleet.model.profile import Profile
 from bigfleet.model.resources import ZERO, Resources
 from bigfleet.model.situation import GangRef, IdleHolds
+from bigfleet.model.times import NANOSECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +191,21 @@ class ShardStatus:
         return max(self.now_ns - at_ns, 0) / 1e9 if at_ns else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """A change of state that an action made."""
+
+    machine_id: str
+    before: MachineState
+    after: MachineState
+    at_s: float
+    """On the clock of `CycleView.now`."""
+
+    @property
+    def at_ns(self) -> int:
+        return int(self.at_s * NANOSECONDS)
+
+
 class ShardViews(Protocol):
     """The interface of a shard for readers."""
 
@@ -201,6 +217,9 @@ class ShardViews(Protocol):
 
     def is_accepted(self, machine_id: str) -> bool:
         """Whether the provider has acknowledged the last call for the machine, or listed its result."""
+
+    def take_changes(self, until_s: float) -> list[StateChange]:
+        """The changes that actions made until a moment, oldest first; each is returned once."""
 
 
 class TermMark:

@@ -16,8 +16,8 @@ from bigfleet.shard.core.read.decision_log import DecisionLog, DecisionQuery
 from bigfleet.shard.core.read.transition_log import TransitionLog
 from bigfleet.shard.core.views import CycleView, ShardViews
 
-POLL_S: Final = 0.25
-"""How often to poll for a new view; cycles are at least a second apart (`shard#wake-ups`)."""
+POLL_S: Final = 0.1
+"""How often to poll for a new view; that is how soon a woken cycle may follow (`shard#wake-ups`)."""
 
 
 class CycleFollower:
@@ -64,4 +64,4 @@ class CycleFollower:
         }
         acted |= {action.machine_id for action in view.facts.dispatched}
         self._sequence = self.decisions.last_sequence
-        self.transitions.add(view, acted)
+        self.transitions.add(view, acted, self._views.take_changes(view.now))

@@ -1,12 +1,16 @@
 """Timelines of machines, read off two cycles at a time (`dashboard#explain-machine`)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+
+import pytest
 
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import HostRef, Machine
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.read.transition_log import FRESH_LOGGED, PER_MACHINE, TransitionLog
+from bigfleet.shard.core.views import StateChange
 from tests.support.builders import machine
 from tests.support.shard_views import cycle_of
 
@@ -18,10 +22,10 @@ class World:
         self.inventory, self.log, self.cycle = Inventory(), TransitionLog(machines_kept), 0
         self.look()
 
-    def look(self, *acted_on: str) -> None:
+    def look(self, *acted_on: str, made: Sequence[StateChange] = ()) -> None:
         self.cycle += 1
         view = cycle_of(Situation(0.0), self.cycle, snapshot=self.inventory.snapshot())
-        self.log.add(view, acted_on)
+        self.log.add(view, acted_on, made)
 
     def insert(self, machine: Machine) -> None:
         self.inventory.insert(machine, 0.0)
@@ -51,6 +55,38 @@ def test_a_life_is_told_newest_first_with_who_brought_it_about() -> None:
     assert [item.at_ns for item in world.log.of("m-1")] == sorted(
         (item.at_ns for item in world.log.of("m-1")), reverse=True
     )
+
+
+@pytest.mark.rule("dashboard#explain-machine")
+def test_a_drain_that_begins_and_ends_between_two_cycles_is_not_left_out() -> None:
+    world = World()
+    serving = machine("m-1", S.CONFIGURED, cluster="web")
+    world.insert(serving)
+    world.look()
+    world.inventory.apply(replace(serving, state=S.DRAINING), 0.0)
+    world.inventory.adopt(machine("m-1", S.IDLE), 0.0)
+    drained = StateChange("m-1", S.DRAINING, S.IDLE, 8.0)
+    world.look("m-1", made=[StateChange("m-1", S.CONFIGURED, S.DRAINING, 7.0), drained])
+    assert world.told("m-1")[:2] == [("Draining", "Idle", "action"), ("Configured", "Draining", "action")]
+    assert [change.at_ns for change in world.log.of("m-1")[:2]] == [8_000_000_000, 7_000_000_000]
+
+
+def test_what_the_provider_changed_between_two_actions_is_filled_in() -> None:
+    world = World()
+    world.insert(machine("m-1", S.IDLE))
+    world.look()
+    world.look(
+        "m-1",
+        made=[StateChange("m-1", S.IDLE, S.CONFIGURING, 7.0), StateChange("m-1", S.CONFIGURING, S.IDLE, 8.0)],
+    )
+    assert world.told("m-1")[:2] == [("Configuring", "Idle", "action"), ("Idle", "Configuring", "action")]
+    world.inventory.adopt(machine("m-1", S.FAILED), 0.0)
+    world.look("m-1", made=[StateChange("m-1", S.CONFIGURED, S.DRAINING, 9.0)])
+    assert world.told("m-1")[:3] == [
+        ("Draining", "Failed", "action"),
+        ("Configured", "Draining", "action"),
+        ("Idle", "Configured", "action"),
+    ]
 
 
 def test_a_machine_that_takes_the_row_of_another_is_told_apart_from_it() -> None:
