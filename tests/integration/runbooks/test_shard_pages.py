@@ -113,7 +113,7 @@ async def test_fenced_shard(tmp_path: Path) -> None:
             assert said.splitlines()[-1].strip() == "1"
             told = shard.lines("fenced")[0]["problem"]
             assert await shard.end() == 0
-        (served_last,) = re.findall(r"not newer than \((\d+), ", told)
+        (served_last,) = re.findall(r"a process with epoch (\d+) has started", told)
         assert served_last == "41"
         await stage.type_in("do", SERVED_LAST=served_last)
         async with stage.shard() as shard, stage.cluster() as peer:

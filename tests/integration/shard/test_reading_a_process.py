@@ -171,8 +171,8 @@ async def test_demand_becomes_machines_and_every_reader_tells_the_same_story(tmp
             assert first is not None
             table = await good("needs", "--shard", shard.address)
             assert [line.split()[:3] for line in table.splitlines()[3:]] == [
-                ["prod", "big", "9"],
-                ["prod", "—", "0"],
+                ["!", "prod/big", "9"],
+                ["prod", "0", "cpu=8"],
             ]
             assert "NO_MATCHING_SUPPLY" in table
             explained = await good("explain", "--shard", shard.address, "--need", "prod/big", "--quick")

@@ -21,13 +21,16 @@ from bigfleet.v1alpha1.coordinator_pb2 import (
     ReassignSpeculative,
     RemoveShardRequest,
     ReportAck,
+    ShardRegistryEntry,
     ShardReport,
+    ShardReportSnapshot,
     ShardSummary,
     Shortfall,
     TransferOwnership,
 )
 from bigfleet.v1alpha1.provider_pb2 import Resources
 from bigfleet.v1alpha1.shard_pb2 import BootstrapRequest, ReclaimInstruction, ReclaimTarget
+from bigfleet.v1alpha1.shardread_pb2 import NeedCoverage, NeedView
 from tests.support.messages import contract_classes, old_peer_classes, without_additions
 
 PACKAGE = "bigfleet.v1alpha1"
@@ -79,6 +82,15 @@ WITH_ADDITIONS: tuple[Message, ...] = (
         domain_values=["za", "zb"],
     ),
     RemoveShardRequest(shard_id="s-1", destroyed=True),
+    NeedView(
+        cluster_id="blue",
+        satisfied=True,
+        coverage=NeedCoverage(
+            running=2, wanted=1, missing=Resources(resources={"cpu": "8"}), waiting_seconds=1.5
+        ),
+    ),
+    ShardRegistryEntry(shard_id="s-1", last_heartbeat_unix_ns=5, last_heartbeat_age_nanos=6),
+    ShardReportSnapshot(shard_id="s-1", cycle=7, received_age_nanos=8),
 )
 CARRIERS = pytest.mark.parametrize("message", WITH_ADDITIONS, ids=lambda message: message.DESCRIPTOR.name)
 
@@ -105,11 +117,11 @@ def test_the_examples_set_every_addition_of_every_message_that_carries_one() -> 
         if field.number >= 1000
     }
     assert shown == carried
-    assert len(shown) == 26
+    assert len(shown) == 29
 
 
 def test_the_old_peer_knows_neither_the_additions_nor_what_only_they_lead_to() -> None:
-    added = {"MoveMark", "MoveSelector", "OwnershipView", "ReclaimTarget"}
+    added = {"MoveMark", "MoveSelector", "NeedCoverage", "OwnershipView", "ReclaimTarget"}
     assert contract_classes().keys() - OLD.keys() == {f"{PACKAGE}.{name}" for name in added}
     assert {
         field.number for each in OLD.values() for field in each.DESCRIPTOR.fields if field.number >= 1000

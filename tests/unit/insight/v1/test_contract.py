@@ -35,7 +35,7 @@ def test_the_package_is_proto3_imports_the_view_of_a_need_alone_and_marks_no_fie
         for field in message.field
         if field.type_name.startswith(".bigfleet.v1alpha1.")
     }
-    assert foreign == {".bigfleet.v1alpha1.NeedView"}
+    assert foreign == {".bigfleet.v1alpha1.NeedCoverage", ".bigfleet.v1alpha1.NeedView"}
     assert [f.name for message in FILE.message_type for f in message.field if f.proto3_optional] == []
 
 
