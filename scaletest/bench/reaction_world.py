@@ -10,7 +10,7 @@ import json
 import os
 import re
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -225,8 +225,9 @@ class Hops:
         received_s, stored_s = written
         rollup_s = _first_after(world.rollups_s, stored_s)
         accepted_s = _first_after(world.accepted_s, rollup_s or stored_s)
-        place = bisect_right(cycles_s, self._called_s)
-        decided_s = cycles_s[place - 1] if place else None
+        # The shard remembers most cycles and not all: one before the roll-up is not the one that decided.
+        since, until = bisect_left(cycles_s, accepted_s or stored_s), bisect_right(cycles_s, self._called_s)
+        decided_s = cycles_s[until - 1] if since < until else None
         points = (
             self._asked_s,
             self._answered_s,
