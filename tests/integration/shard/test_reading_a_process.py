@@ -174,7 +174,7 @@ async def test_demand_becomes_machines_and_every_reader_tells_the_same_story(tmp
                 ["!", "prod/big", "9"],
                 ["prod", "0", "cpu=8"],
             ]
-            assert "NO_MATCHING_SUPPLY" in table
+            assert "no matching supply" in table
             explained = await good("explain", "--shard", shard.address, "--need", "prod/big", "--quick")
             assert "no machine can serve it" in explained
             machine = operator.in_state(MachineState.CONFIGURED)[0]
