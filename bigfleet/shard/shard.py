@@ -124,6 +124,7 @@ class Shard:
             context, self.sessions, self.intake, may_open=lambda: not self.dispatcher.stopping
         )
         self._last: CycleView | None = None
+        self._newer = asyncio.Event()  # set and replaced after each cycle
 
     def services(self) -> tuple[BoundService, ...]:
         """The services that operators dial."""
@@ -173,6 +174,12 @@ class Shard:
 
     def last_cycle(self) -> CycleView | None:
         """The last complete cycle; None before the first."""
+        return self._last
+
+    async def cycle_after(self, seen: CycleView | None) -> CycleView:
+        """Wait for a cycle other than the one seen, and return the last one."""
+        while self._last is None or self._last is seen:
+            await self._newer.wait()
         return self._last
 
     def not_ready(self) -> tuple[str, ...]:
@@ -232,6 +239,8 @@ class Shard:
 
     def _completed(self, view: CycleView) -> None:
         self._last = view
+        newer, self._newer = self._newer, asyncio.Event()
+        newer.set()
 
     def _acknowledge(self, echo: str) -> bytes:
         return acknowledgement(echo, term=self.term.value, epoch=self.epoch)

@@ -7,6 +7,7 @@ Must never: differ in form from what the cycle loop swaps in.
     shard.complete(Situation(now=0.0, machines=(machine("m-1"),), needs=(need,)))
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -86,16 +87,25 @@ class StaticShard:
         }
         self._status = ShardStatus(**(dict(fields) | given))
         self._cycle: CycleView | None = None
+        self._newer = asyncio.Event()
 
     def complete(self, situation: Situation, **given: Any) -> CycleView:  # Any: fields of the view
         """Complete one more cycle, on this situation."""
         number = 1 if self._cycle is None else self._cycle.number + 1
-        self._cycle = cycle_of(situation, **({"number": number} | given))
-        return self._cycle
+        view = cycle_of(situation, **({"number": number} | given))
+        self.show(view)
+        return view
 
     def show(self, view: CycleView) -> None:
         """Show a cycle that was made elsewhere."""
         self._cycle = view
+        newer, self._newer = self._newer, asyncio.Event()
+        newer.set()
+
+    async def cycle_after(self, seen: CycleView | None) -> CycleView:
+        while self._cycle is None or self._cycle is seen:
+            await self._newer.wait()
+        return self._cycle
 
     def is_accepted(self, machine_id: str) -> bool:
         """Every call of a static shard is acknowledged."""

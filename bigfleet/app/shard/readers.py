@@ -82,7 +82,7 @@ def readers_of(
             log=log,
             interval_s=settings.coordinator_heartbeat_interval,
         )
-    follower = CycleFollower(shard, decisions, clock=seams.clock, log=log)
+    follower = CycleFollower(shard, decisions, log=log)
     sources = replace(
         live_sources(shard),
         version=__version__,

@@ -212,6 +212,10 @@ class ShardViews(Protocol):
     def last_cycle(self) -> CycleView | None:
         """The last complete cycle; None before the first."""
 
+    async def cycle_after(self, seen: CycleView | None) -> CycleView:
+        """Wait for a cycle other than the one seen, and return the last one."""
+        ...
+
     def status(self) -> ShardStatus:
         """The present status."""
 

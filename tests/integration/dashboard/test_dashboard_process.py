@@ -56,9 +56,9 @@ def ask(program: RunningProgram, path: str, **headers: str) -> tuple[int, Any]:
 
 @asynccontextmanager
 async def a_shard(files: TlsFiles | None = None) -> AsyncIterator[str]:
-    clock, shard = SystemClock(), StaticShard("shard-7")
+    shard = StaticShard("shard-7")
     shard.complete(situation(), computed_at_ns=time.time_ns())
-    watching = CycleFollower(shard, DecisionLog(), clock=clock, log=structlog.get_logger())
+    watching = CycleFollower(shard, DecisionLog(), log=structlog.get_logger())
     net = GrpcNet(TlsStore(files, pytest.fail)) if files else GrpcNet()
     services = [ReadService(shard).bound(), InsightService(shard, watching, StatusSources()).bound()]
     server = await net.serve("127.0.0.1:0", services)

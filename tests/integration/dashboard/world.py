@@ -122,7 +122,7 @@ async def dashboard_world(
 
         async def serve(name: str, port: int) -> Any:  # Any: a server of the network
             shard = shards[name]
-            watching = CycleFollower(shard, DecisionLog(), clock=clock, log=structlog.get_logger())
+            watching = CycleFollower(shard, DecisionLog(), log=structlog.get_logger())
             following = asyncio.create_task(watching.follow())
             stack.callback(following.cancel)
             services = [ReadService(shard).bound()]

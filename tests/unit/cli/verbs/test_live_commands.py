@@ -16,7 +16,6 @@ import pytest
 import structlog
 import yaml
 
-from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import READONLY, Identity
 from bigfleet.aio.net import Channel, Code, NotConnectedError, RpcError
 from bigfleet.app.bigfleet import PROGRAM
@@ -72,9 +71,7 @@ class Live:
         network = Network(secured=self.identity is not None)
         services = [ReadService(self.shard).bound()]
         if self.insight:
-            watching = CycleFollower(
-                self.shard, DecisionLog(), clock=SystemClock(), log=structlog.get_logger()
-            )
+            watching = CycleFollower(self.shard, DecisionLog(), log=structlog.get_logger())
             standing = StatusSources(is_pending=lambda machine_id: machine_id == "m-2")
             services.append(InsightService(self.shard, watching, standing).bound())
         await network.host("shard-0", Identity.shard("shard-0")).serve(":7780", services)

@@ -9,7 +9,6 @@ import pytest
 import structlog
 import yaml
 
-from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import Identity
 from bigfleet.aio.net import Call, Channel
 from bigfleet.cli.verbs import live_shard
@@ -27,7 +26,7 @@ class BusyShard(InsightService):
     """A shard that ends its second cycle while it is asked about the first, and its third after that."""
 
     def __init__(self, shard: StaticShard) -> None:
-        watching = CycleFollower(shard, DecisionLog(), clock=SystemClock(), log=structlog.get_logger())
+        watching = CycleFollower(shard, DecisionLog(), log=structlog.get_logger())
         super().__init__(shard, watching, StatusSources())
         self._shard, self._looked, self._looks = shard, asyncio.Event(), 0
 

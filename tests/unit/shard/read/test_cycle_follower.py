@@ -24,7 +24,7 @@ class World:
     def __init__(self) -> None:
         self.shard, self.decisions, self.clock = StaticShard(), DecisionLog(), VirtualClock()
         self.log: Any = CapturingLogger()  # Any: it takes every method and remembers it
-        self.watching = CycleFollower(self.shard, self.decisions, clock=self.clock, log=self.log)
+        self.watching = CycleFollower(self.shard, self.decisions, log=self.log)
         self.task = asyncio.create_task(self.watching.follow())
 
     async def end(self) -> None:

@@ -29,7 +29,6 @@ from bigfleet.shard.read.explainer import AT_ONCE, WAITING, Explained, Explainer
 from bigfleet.shard.read.insight_service import DOCUMENTS_AT_ONCE, DOCUMENTS_WAITING, InsightService
 from bigfleet.shard.read.need_frames import AT_A_TIME
 from bigfleet.shard.read.read_service import ReadService
-from bigfleet.testing.clock import VirtualClock
 from bigfleet.testing.loop import run_virtual
 from bigfleet.testing.net.network import Network
 from bigfleet.transport import shard_reading as calls
@@ -58,9 +57,7 @@ class World:
 
     def __init__(self, identity: Identity | None = None, standing: StatusSources | None = None) -> None:
         self.shard = StaticShard()
-        self.watching = CycleFollower(
-            self.shard, DecisionLog(), clock=VirtualClock(), log=structlog.get_logger()
-        )
+        self.watching = CycleFollower(self.shard, DecisionLog(), log=structlog.get_logger())
         self.service = InsightService(self.shard, self.watching, standing or StatusSources())
         self.network = Network(secured=identity is not None)
         self._identity = identity

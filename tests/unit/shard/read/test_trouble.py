@@ -77,7 +77,7 @@ class TroubledWorld:
         return self.shard.complete(Situation(NOW, SLOTS, (WEB,)), **given)
 
     async def start(self) -> "TroubledWorld":
-        follower = CycleFollower(self.shard, DecisionLog(), clock=self.clock, log=structlog.get_logger())
+        follower = CycleFollower(self.shard, DecisionLog(), log=structlog.get_logger())
         service = InsightService(self.shard, follower, self.sources)
         network = Network()
         await network.host("shard-0").serve(":7780", [service.bound()])
