@@ -58,25 +58,30 @@ async def test_a_peer_of_another_authority_is_refused(
     assert len((await friend.list()).machines) == 4
 
 
-@pytest.mark.rule("providers#tls")
+@pytest.mark.rule("providers#tls", "providers#shard-san")
 async def test_a_shard_moves_machines_in_its_own_name_only(
     serve: ServeKit, dial: DialKit, authority: Authority
 ) -> None:
-    _, server = await serve(net=secured(authority.issue(Identity.shard("provider"))), require_shard_san=True)
+    _, server = await serve(net=secured(authority.issue(Identity.shard("provider"))))
     shard = dial(server, secured(authority.issue(Identity.shard("shard-0"))))
     admin = dial(server, secured(authority.issue(ADMIN, name="alice")))
     await shard.create("m-0", FencingToken("shard-0", 1, 1))
-    for caller, token in ((shard, FencingToken("shard-1", 1, 1)), (admin, FencingToken("shard-0", 1, 2))):
+    for call in (
+        shard.create("m-1", FencingToken("shard-1", 1, 1)),
+        admin.create("m-1", FencingToken("shard-0", 1, 2)),
+        admin.list(),
+    ):
         with pytest.raises(RpcError) as refused:
-            await caller.create("m-1", token)
+            await call
         assert refused.value.code is Code.PERMISSION_DENIED
-    assert len((await admin.list()).machines) == 4
+    assert len((await shard.list()).machines) == 4
 
 
-async def test_without_the_option_any_certificate_of_the_authority_will_do(
+@pytest.mark.rule("providers#shard-san")
+async def test_with_the_requirement_off_any_certificate_of_the_authority_will_do(
     serve: ServeKit, dial: DialKit, authority: Authority
 ) -> None:
-    _, server = await serve(net=secured(authority.issue(Identity.shard("provider"))))
+    _, server = await serve(net=secured(authority.issue(Identity.shard("provider"))), require_shard_san=False)
     await dial(server, secured(authority.issue(ADMIN, name="alice"))).create(
         "m-0", FencingToken("shard-0", 1, 1)
     )
