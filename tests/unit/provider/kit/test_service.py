@@ -26,6 +26,7 @@ from bigfleet.testing.loop import run_virtual
 from bigfleet.transport.inside import InsideCall
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from tests.support.builders import shape
+from tests.support.fake_provider import code_of as ending_of
 
 MakeSlots = Callable[..., list[DescribedMachine]]
 
@@ -272,14 +273,13 @@ async def codes_under_tls(
     """Return how a Create in two names and without a token, a Get and a List end for a caller, and the refusals counted."""
     async with VirtualProvider(ScriptedBackend(slots()), identity=identity, **options) as provider:
         client = provider.client
-        calls = (
-            client.create("m-0", FencingToken("shard-0", 1, 1)),
-            client.create("m-1", FencingToken("shard-1", 1, 1)),
-            client.create("m-2"),
-            client.get("m-0"),
-            client.list(),
-        )
-        codes = [await code_of(call) for call in calls]
+        codes = [
+            await ending_of(client.create("m-0", FencingToken("shard-0", 1, 1))),
+            await ending_of(client.create("m-1", FencingToken("shard-1", 1, 1))),
+            await ending_of(client.create("m-2")),
+            await ending_of(client.get("m-0")),
+            await ending_of(client.list()),
+        ]
         refused = provider.samples("bigfleet_provider_refused_total")
         return codes, {labels["reason"]: count for labels, count in refused if count}
 
@@ -320,7 +320,7 @@ def test_each_requirement_is_turned_off_by_itself(slots: MakeSlots) -> None:
 def test_a_plaintext_caller_is_asked_for_neither(slots: MakeSlots) -> None:
     async def ask() -> list[Code]:
         async with VirtualProvider(ScriptedBackend(slots())) as provider:
-            return [await code_of(provider.client.create("m-0")), await code_of(provider.client.list())]
+            return [await ending_of(provider.client.create("m-0")), await ending_of(provider.client.list())]
 
     assert run_virtual(ask()) == [OK, OK]
 

@@ -219,17 +219,17 @@ def stored(disk: MemoryDisk) -> Journal:
 
 @pytest.mark.rule("providers#reset-marks")
 def test_the_marks_of_a_stopped_provider_are_reset_in_its_directory(slots: MakeSlots) -> None:
-    disk, clock = MemoryDisk(), VirtualClock()
+    disk = MemoryDisk()
 
     async def forge() -> None:
         async with VirtualProvider(ScriptedBackend(slots()), store=stored(disk)) as provider:
             await provider.client.create("m-0", FencingToken(SHARD, FORGED, 1))
             await process(provider, 3).list()
             with pytest.raises(DiskError):  # the provider runs
-                await reset_stored_marks(disk, clock, "/state", SHARD, 3, "uid 0")
+                await reset_stored_marks(disk, VirtualClock(), "/state", SHARD, 3, "uid 0")
 
     async def reset() -> list[int]:
-        return [await reset_stored_marks(disk, clock, "/state", SHARD, 3, "uid 0") for _ in range(2)]
+        return [await reset_stored_marks(disk, VirtualClock(), "/state", SHARD, 3, "uid 0") for _ in range(2)]
 
     async def go_on() -> None:
         async with VirtualProvider(ScriptedBackend(slots()), store=stored(disk)) as provider:
