@@ -86,7 +86,9 @@ READERS: Final = {
     "admin": "an administrator sees what a reader sees",
 }
 ADMINS: Final = {"admin": "it changes the fleet, or holds its whole state"}
-ITS_SHARD: Final = {"its shard": "a provider obeys the shard that the token names, and nobody else needs its machines"}
+ITS_SHARD: Final = {
+    "its shard": "a provider obeys the shard that the token names, and nobody else needs its machines"
+}
 NO_READER_AT_A_PROVIDER: Final = {
     "its shard": "listings carry the metadata of every tenant's machines",
     "another shard": "one provider may serve several shards, and a listing names none",
@@ -99,7 +101,9 @@ ALLOWED: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "bigfleet.v1alpha1.CapacityProvider.Delete": ITS_SHARD,
         "bigfleet.v1alpha1.CapacityProvider.Get": NO_READER_AT_A_PROVIDER,
         "bigfleet.v1alpha1.CapacityProvider.List": NO_READER_AT_A_PROVIDER,
-        "bigfleet.v1alpha1.Shard.Session": {"its operator": "a session speaks for the cluster of its certificate"},
+        "bigfleet.v1alpha1.Shard.Session": {
+            "its operator": "a session speaks for the cluster of its certificate"
+        },
         "bigfleet.v1alpha1.ShardRead.InspectNeeds": READERS,
         "bigfleet.insight.v1.InsightService.GetStatus": READERS,
         "bigfleet.insight.v1.InsightService.WatchCycles": READERS,
@@ -111,7 +115,9 @@ ALLOWED: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "bigfleet.insight.v1.InsightService.ExplainNeed": READERS,
         "bigfleet.insight.v1.InsightService.ExplainMachine": READERS,
         "bigfleet.insight.v1.InsightService.GetSnapshot": READERS,
-        "bigfleet.v1alpha1.Coordinator.ReportShard": {"its shard": "a report speaks for the shard that sends it"},
+        "bigfleet.v1alpha1.Coordinator.ReportShard": {
+            "its shard": "a report speaks for the shard that sends it"
+        },
         "bigfleet.v1alpha1.Coordinator.AssignDomain": ADMINS,
         "bigfleet.v1alpha1.Coordinator.UnassignDomain": ADMINS,
         "bigfleet.v1alpha1.Coordinator.RemoveShard": ADMINS,
@@ -236,7 +242,7 @@ class Fleet:
             channel.close()
 
 
-def _ask(channel: grpc.Channel, method: MethodDescriptor) -> grpc.StatusCode:
+def _ask(channel: Any, method: MethodDescriptor) -> grpc.StatusCode:  # Any: bytes, which the library's types cannot say
     """Make one call with raw bytes, up to its first answer; return how it ended."""
     path = f"/{method.containing_service.full_name}/{method.name}"
     over = threading.Event()

@@ -37,7 +37,9 @@ from tests.support.fake_provider import code_of
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
 SHARD, FORGED = "shard-0", 2**62
-POOLS = "pools: [{name: m, count: 32, instance_type: t, zones: [a], resources: {cpu: 4}, price_per_hour: 1.0}]\n"
+POOLS = (
+    "pools: [{name: m, count: 32, instance_type: t, zones: [a], resources: {cpu: 4}, price_per_hour: 1.0}]\n"
+)
 
 
 @pytest.fixture
@@ -131,7 +133,7 @@ async def test_a_forged_epoch_does_not_keep_the_shard_from_its_machines(flags: t
         await right.list()
         async with shard(provider, FORGED) as announcing, caller(provider) as silent:
             await announcing.list()
-            with pytest.raises(ProviderError, match="INVALID_ARGUMENT: .*shard_epoch: found"):
+            with pytest.raises(ProviderError, match=r"INVALID_ARGUMENT: .*shard_epoch: found"):
                 await announcing.create("m-0")
             with pytest.raises(RpcError, match="shard_epoch: found"):
                 await silent.create("m-0", FencingToken(SHARD, FORGED, 1))

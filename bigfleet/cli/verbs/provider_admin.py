@@ -67,7 +67,9 @@ class ResetMarksSettings(Flags, env_prefix="BIGFLEET_PROVIDER_ADMIN_RESET_MARKS_
 
     shard: str = Field(min_length=1, description="id of the shard whose marks are too high")
     epoch: int = Field(
-        ge=0, le=2**63 - 1, description="epoch of its right process: the number in the file epoch of its data directory"
+        ge=0,
+        le=2**63 - 1,
+        description="epoch of its right process: the number in the file epoch of its data directory",
     )
     socket: Annotated[OptionalPath, Cli(metavar="FILE")] = Field(
         default=None, description="admin socket of a running provider"
@@ -105,15 +107,13 @@ async def _lowered(settings: ResetMarksSettings) -> int:
     from bigfleet.aio.clock import SystemClock
     from bigfleet.aio.system_disk import SystemDisk
     from bigfleet.provider.kit.admin import ask_reset_marks
-    from bigfleet.provider.kit.reset_marks import reset_stored_marks
+    from bigfleet.provider.kit.reset_marks import checked_reset, reset_stored_marks
 
     if settings.socket is not None:
         return await ask_reset_marks(settings.socket, settings.shard, settings.epoch)
     who = f"uid {os.getuid()}, pid {os.getpid()}"
-    directory = settings.state or ""
-    return await reset_stored_marks(
-        SystemDisk(), SystemClock(), directory, settings.shard, settings.epoch, who
-    )
+    change = checked_reset(settings.shard, settings.epoch)
+    return await reset_stored_marks(SystemDisk(), SystemClock(), settings.state or "", change, who)
 
 
 RESET_MARKS = CliCommand(

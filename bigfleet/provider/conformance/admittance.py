@@ -14,9 +14,7 @@ from bigfleet.provider.conformance.caller import Caller, ListReply
 from bigfleet.provider.conformance.calls import CallToken
 from bigfleet.provider.conformance.errors import NotAdmittedError
 
-_NEEDS_SHARD: Final = (
-    "give --tls-cert a certificate of a shard, such as bigfleet certs issue DIR --role shard --name conformance"
-)
+_NEEDS_SHARD: Final = "give --tls-cert a certificate of a shard, such as bigfleet certs issue DIR --role shard --name conformance"
 _NEEDS_OPT_OUT: Final = (
     "start the provider under test with --require-shard-san=false and --require-fencing=false, or without TLS, and never "
     "leave it so"

@@ -35,7 +35,12 @@ _CALL_S: Final = 5.0
 
 def system_settings(*, tls: TlsStore | None = None, **chosen: Any) -> RunSettings:
     """Return settings on the real network and clock; every other field of `Settings` may be given by name."""
-    fields = {"net": GrpcNet(tls), "clock": SystemClock(), "run_id": SystemIds().session(), "secured": tls is not None}
+    fields = {
+        "net": GrpcNet(tls),
+        "clock": SystemClock(),
+        "run_id": SystemIds().session(),
+        "secured": tls is not None,
+    }
     return RunSettings(**{**fields, **chosen})
 
 

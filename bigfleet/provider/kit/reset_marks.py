@@ -41,16 +41,15 @@ def checked_reset(shard_id: str, epoch: int) -> LowerMarks:
 
 
 async def reset_stored_marks(
-    disk: Disk, clock: Clock, directory: AnyPath, shard_id: str, epoch: int, who: str
+    disk: Disk, clock: Clock, directory: AnyPath, change: LowerMarks, who: str
 ) -> int:
     """Lower the marks of a shard above an epoch, with audit lines in the directory; return how many there were."""
-    change = checked_reset(shard_id, epoch)
     path = fspath(directory)
     if not disk.exists(path):
         raise NoStateError(path)
     journal = Journal(path, disk=disk, clock=clock)
     audit = RepairAuditFile(disk, Path(path) / AUDIT_FILE)
-    line = {"action": "reset-marks", "shard": shard_id, "epoch": epoch, "who": who}
+    line = {"action": "reset-marks", "shard": change.shard_id, "epoch": change.epoch, "who": who}
 
     def now() -> str:
         return rfc3339_of_s(clock.wall_ns() // NANOSECONDS)

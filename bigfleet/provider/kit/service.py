@@ -40,7 +40,7 @@ from bigfleet.v1alpha1 import provider_pb2 as pb
 
 _ERRORS: Final[dict[CallRefusal, type[ProviderError]]] = {
     CallRefusal.BAD_ARGUMENT: BadArgumentError,
-    CallRefusal.NO_TOKEN: BadArgumentError,
+    CallRefusal.UNFENCED: BadArgumentError,
     CallRefusal.IMPLAUSIBLE_EPOCH: BadArgumentError,
     CallRefusal.NOT_OFFERED: NotOfferedError,
     CallRefusal.FENCED: FencedError,
@@ -48,7 +48,7 @@ _ERRORS: Final[dict[CallRefusal, type[ProviderError]]] = {
     CallRefusal.OUT_OF_POSITION: OutOfPositionError,
 }
 
-_COUNTED: Final = {CallRefusal.NO_TOKEN: "no_token", CallRefusal.IMPLAUSIBLE_EPOCH: "epoch"}
+_COUNTED: Final = {CallRefusal.UNFENCED: "no_token", CallRefusal.IMPLAUSIBLE_EPOCH: "epoch"}
 """Refusals that have a limit or requirement as their reason, by their label in the metric."""
 
 Answer = bytes
@@ -80,7 +80,9 @@ class ProviderService:
     def admit(self, request: Request, call: Call) -> None:
         """Raise `IdentityRefusedError` unless the caller may make this call; the first thing that every handler does."""
         try:
-            self._admission.admit(call.peer, "" if isinstance(request, pb.MachineRef | pb.ListFilter) else request.shard_id)
+            self._admission.admit(
+                call.peer, "" if isinstance(request, pb.MachineRef | pb.ListFilter) else request.shard_id
+            )
         except IdentityRefusedError:
             self._observer.refused("identity")
             raise
@@ -212,7 +214,9 @@ class ProviderService:
         fence = self._writer.state.fence
         highest = fence.highest_plausible(announced[0], self._rules[False].max_epoch_step, announced=True)
         if highest is not None and announced[1] > highest:
-            self._observer.refused("epoch")  # the listing is harmless; the shard's mutating calls get the reason
+            self._observer.refused(
+                "epoch"
+            )  # the listing is harmless; the shard's mutating calls get the reason
             return
         if not fence.raises_epoch(*announced):
             return

@@ -8,6 +8,7 @@ Rules: `providers#certified`, `providers#self-check`.
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,6 @@ QUICK = Timings(
     storm_s=0.5,
 )
 FAULT_TIMEOUT_S = 0.5
-FOR_THE_KIT = {"require_shard_san": False, "require_fencing": False}
-"""What the kit needs inside TLS: it has one certificate and acts as many shards, sometimes without a token."""
 
 
 class FakeSubstrate:
@@ -75,7 +74,9 @@ class FakeSubstrate:
 async def served(
     options: FakeOptions | None = None, pools: tuple[Pool, ...] = POOLS, tls: TlsStore | None = None
 ) -> AsyncIterator[tuple[str, FakeProvider]]:
-    async with FakeProvider(options, lambda: slots_of(pools), net=GrpcNet(tls)) as fake:
+    # Inside TLS the kit has one certificate, acts as many shards, and calls without a token too.
+    admitting = replace(options or FakeOptions(), require_shard_san=False, require_fencing=False)
+    async with FakeProvider(admitting, lambda: slots_of(pools), net=GrpcNet(tls)) as fake:
         server = await fake.listen(LOOPBACK)
         yield f"127.0.0.1:{server.port}", fake
 
@@ -121,7 +122,7 @@ async def test_the_fake_is_certified_inside_mutual_tls(tmp_path: Path) -> None:
     server, caller = (
         TlsStore(authority.issue(Identity.shard(name)), pytest.fail) for name in ("provider", "caller")
     )
-    async with served(FakeOptions(**FOR_THE_KIT), tls=server) as (target, fake):
+    async with served(tls=server) as (target, fake):
         report = await certify(target, fake, tls=caller)
     assert_certified(report)
     assert set(report.ids(BehaviourStatus.SKIPPED, BehaviourStatus.NOT_RUN, BehaviourStatus.NO_MACHINE)) <= {
@@ -254,8 +255,7 @@ async def test_no_seed_finds_a_fault_in_the_honest_fake(seed: int, secured: bool
         "ready=uniform:0-50ms",
         "drain=uniform:0-50ms",
     ]
-    latencies = parse_latencies(waits) if seed % 3 == 0 else {}
-    options = FakeOptions(seed=seed, latencies=latencies, **FOR_THE_KIT)
+    options = FakeOptions(seed=seed, latencies=parse_latencies(waits) if seed % 3 == 0 else {})
     timings = QUICK if seed % 4 else Timings()
     async with served(options, tls=stores[0] if secured else None) as (target, fake):
         report = await certify(target, fake, seed=seed, timings=timings, tls=stores[1] if secured else None)

@@ -56,7 +56,7 @@ class CallRefusal(Enum):
     """Why a call is not accepted."""
 
     BAD_ARGUMENT = "an argument is invalid"
-    NO_TOKEN = "a fencing token is required"
+    UNFENCED = "the call has no fencing token"
     IMPLAUSIBLE_EPOCH = "the epoch is too far above the one known"
     NOT_OFFERED = "the operation is not offered"
     FENCED = "the token is stale"
@@ -85,7 +85,7 @@ _SAME_TARGET = {
 }
 
 
-_TOKEN_REQUIRED = "shard_id: found '', allowed here is only a call with a fencing token"
+_UNFENCED = "shard_id: found '', allowed here is only a call with a fencing token"
 
 
 def decide(state: ProviderState, call: MutatingCall, rules: CallRules) -> CallDecision:
@@ -98,7 +98,7 @@ def decide(state: ProviderState, call: MutatingCall, rules: CallRules) -> CallDe
     if flaw:
         return CallDecision(refusal=CallRefusal.BAD_ARGUMENT, detail=flaw)
     if call.token.is_empty and rules.require_fencing:
-        return CallDecision(refusal=CallRefusal.NO_TOKEN, detail=_TOKEN_REQUIRED)
+        return CallDecision(refusal=CallRefusal.UNFENCED, detail=_UNFENCED)
     row = state.table.row(call.machine_id)
     marks: tuple[StateChange, ...] = ()
     token = call.token

@@ -153,8 +153,9 @@ def test_a_store_that_cannot_be_written_costs_the_mark_and_not_the_listing(slots
 def test_only_the_shard_itself_may_announce_its_epoch_where_certificates_are_required(
     slots: MakeSlots,
 ) -> None:
-    async def listed_by(identity: Identity, **options: bool) -> int | None:
-        async with VirtualProvider(ScriptedBackend(slots()), identity=identity, **options) as provider:
+    async def listed_by(identity: Identity, *, required: bool | None = None) -> int | None:
+        backend = ScriptedBackend(slots())
+        async with VirtualProvider(backend, identity=identity, require_shard_san=required) as provider:
             with suppress(ProviderError):
                 await process(provider, 5).list()
             return provider.kit.state.fence.epoch(SHARD)
@@ -162,7 +163,7 @@ def test_only_the_shard_itself_may_announce_its_epoch_where_certificates_are_req
     assert run_virtual(listed_by(Identity.shard(SHARD))) == 5
     assert run_virtual(listed_by(Identity.shard("shard-1"))) is None
     assert run_virtual(listed_by(ADMIN)) is None
-    assert run_virtual(listed_by(ADMIN, require_shard_san=False)) == 5
+    assert run_virtual(listed_by(ADMIN, required=False)) == 5
 
 
 @pytest.mark.rule("wire#exclusive-epochs")

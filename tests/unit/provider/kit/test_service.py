@@ -8,6 +8,7 @@ Rules: `providers#check-order`, `providers#reads`, `providers#idempotency-table`
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -268,8 +269,8 @@ def test_fencing_can_be_required(slots: MakeSlots) -> None:
 
 
 async def codes_under_tls(
-    slots: MakeSlots, identity: Identity, **options: bool
-) -> tuple[list[Code], dict[str, float]]:
+    slots: MakeSlots, identity: Identity, **options: Any
+) -> tuple[list[Code], dict[str, float]]:  # Any: what the kit takes
     """Return how a Create in two names and without a token, a Get and a List end for a caller, and the refusals counted."""
     async with VirtualProvider(ScriptedBackend(slots()), identity=identity, **options) as provider:
         client = provider.client
