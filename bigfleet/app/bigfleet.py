@@ -100,6 +100,11 @@ PROGRAM = CliProgram(
             "bigfleet.cli.verbs.provider_admin:REPAIR",
         ),
         CommandRow(
+            "provider-admin reset-marks",
+            "lower fence marks that a wrong epoch of a shard has left",
+            "bigfleet.cli.verbs.provider_admin:RESET_MARKS",
+        ),
+        CommandRow(
             "shard", "run a shard: the process that moves machines", "bigfleet.app.shard.command:SHARD"
         ),
         CommandRow(

@@ -1,6 +1,6 @@
 """The catalogue of metrics of a provider built on the kit.
 
-Rules: `providers#kit-observability`, `providers#empty-token`. Calls without a fencing token are counted.
+Rules: `providers#kit-observability`, `providers#empty-token`, `providers#shard-san`, `providers#epoch-step`.
 """
 
 from bigfleet.obs.buckets import Buckets
@@ -34,6 +34,12 @@ PROVIDER_METRICS = catalogue(
         counter(
             "bigfleet_provider_unfenced_total",
             "Calls accepted without a fencing token.",
+        ),
+        counter(
+            "bigfleet_provider_refused_total",
+            "Calls refused by a requirement or a limit: identity (no certificate of the shard), no_token, epoch (too far above "
+            "the highest one seen).",
+            labels=(Label("reason", ("identity", "no_token", "epoch")),),
         ),
         histogram(
             "bigfleet_provider_store_fsync_seconds",

@@ -28,6 +28,15 @@ def require(peer: Peer, *allowed: Identity) -> None:
     raise IdentityRefusedError(f"this call is for {' or '.join(map(str, allowed))}; presented: {presented}")
 
 
+def require_role(peer: Peer, role: Role, id_: str = "") -> None:
+    """Raise `IdentityRefusedError` unless the peer has the role, and the id if one is given, or the edge is plaintext."""
+    who = peer.identity
+    if not peer.secured or (who is not None and who.role is role and id_ in ("", who.id)):
+        return
+    presented = str(who) if who else peer.problem
+    raise IdentityRefusedError(f"this call is for {SCHEME}{role}/{id_ or '<id>'}; presented: {presented}")
+
+
 def allow(*identities: Identity) -> Callable[[Handler], Handler]:
     """Let in exactly these identities. For every kind of method."""
 

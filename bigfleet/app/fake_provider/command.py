@@ -102,11 +102,6 @@ class FakeProviderSettings(ProviderFlags, env_prefix="BIGFLEET_FAKE_PROVIDER_"):
     max_message_bytes: ByteSize = Field(
         default=1 << 30, ge=1, description="largest response; larger ones are refused"
     )
-    require_fencing: bool = Field(default=False, description="refuse calls without a fencing token")
-    require_shard_san: bool = Field(
-        default=False,
-        description="allow a shard's certificate to change machines only in the name of that shard",
-    )
 
 
 def _run(settings: FakeProviderSettings, console: Console) -> int:
@@ -114,10 +109,6 @@ def _run(settings: FakeProviderSettings, console: Console) -> int:
 
     if settings.inventory is not None and settings.catalog:
         raise UsageError("--catalog: found together with --inventory, allowed is one of the two")
-    if settings.require_shard_san and settings.tls_cert is None:
-        raise UsageError(
-            "--require-shard-san: found without the TLS flags, allowed is with all three of them"
-        )
     return serve(settings, console)
 
 

@@ -72,6 +72,7 @@ def options_of(settings: FakeProviderSettings) -> FakeOptions:
         reflection=settings.reflection,
         require_fencing=settings.require_fencing,
         require_shard_san=settings.require_shard_san,
+        max_epoch_step=settings.max_epoch_step,
     )
 
 

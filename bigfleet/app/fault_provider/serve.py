@@ -26,6 +26,7 @@ def options_of(settings: FaultProviderSettings) -> FaultOptions:
     """Return the options that the flags describe."""
     return FaultOptions(
         provider=settings.provider,
+        max_epoch_step=settings.max_epoch_step,
         seed_count=settings.seed_count,
         transition_timeout_s=settings.transition_timeout,
     )
@@ -44,6 +45,8 @@ async def _serve(settings: FaultProviderSettings, console: Console, options: Fau
             clock=process.clock,
             metrics=process.metrics,
             log=process.log,
+            require_fencing=settings.require_fencing,
+            require_shard_san=settings.require_shard_san,
         )
         await kit.start()
         process.stack.push_async_callback(kit.stop, 0.0)

@@ -68,11 +68,6 @@ class HookProviderSettings(ProviderFlags, OutputFlags, env_prefix="BIGFLEET_HOOK
     refresh_interval: Duration = Field(
         default=120.0, description="time between two comparisons of inventory and records; 0 = only on change"
     )
-    require_fencing: bool = Field(default=False, description="refuse calls without a fencing token")
-    require_shard_san: bool = Field(
-        default=False,
-        description="allow a shard's certificate to change machines only in the name of that shard",
-    )
 
 
 def _run(settings: HookProviderSettings, console: Console) -> int:
@@ -86,10 +81,6 @@ def _run(settings: HookProviderSettings, console: Console) -> int:
         return check(settings, console)
     if not settings.state:
         raise UsageError(f"--state: missing, allowed is a directory, or the word {MEMORY} to keep nothing")
-    if settings.require_shard_san and settings.tls_cert is None:
-        raise UsageError(
-            "--require-shard-san: found without the TLS flags, allowed is with all three of them"
-        )
     return serve(settings, console)
 
 

@@ -172,6 +172,7 @@ def limits_of(settings: HookProviderSettings) -> Limits:
         delete=settings.delete_timeout,
         ready_poll=settings.ready_interval,
         refresh=settings.refresh_interval,
+        max_epoch_step=settings.max_epoch_step,
     )
 
 

@@ -3,6 +3,7 @@
     BigFleetError
     ├── ConformanceError        the run itself cannot go on; exit 2
     │   ├── TargetError         no answer from the target
+    │   ├── NotAdmittedError    the target does not admit the kit
     │   ├── DeclinedError       the person at the terminal said no
     │   └── LaunchError         the process under test did not come up, or did not end
     ├── ViolationError          a provider did what the contract forbids: the behaviour failed
@@ -26,6 +27,14 @@ class TargetError(ConformanceError):
     def __init__(self, target: str, problem: str) -> None:
         super().__init__(f"no provider answers at {target}: {problem}")
         self.target, self.problem = target, problem
+
+
+class NotAdmittedError(ConformanceError):
+    """The target refuses the kit because of its certificate, or demands a token where the contract demands none."""
+
+    def __init__(self, target: str, problem: str, remedy: str) -> None:
+        super().__init__(f"the provider at {target} does not admit the kit: {problem}; {remedy}")
+        self.target, self.problem, self.remedy = target, problem, remedy
 
 
 class DeclinedError(ConformanceError):

@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from bigfleet.aio.clock import monotonic_s
+from bigfleet.provider.conformance.admittance import refuse_stranger, require_admittance
 from bigfleet.provider.conformance.behaviour import Behaviour, Lane, Prerequisite
+from bigfleet.provider.conformance.caller import ListReply
 from bigfleet.provider.conformance.calls import CallLog
 from bigfleet.provider.conformance.catalogue import required, selected
 from bigfleet.provider.conformance.clean_up import clean_up
@@ -80,14 +82,21 @@ async def run(target: str, settings: RunSettings, observer: Observer = _nobody) 
 
 
 async def _survey(endpoint: TargetEndpoint, settings: RunSettings) -> None:
-    """Look without touching, and ask for leave."""
+    """Look without touching, ask for leave, and find out whether the target admits the kit."""
     calls = endpoint.connect(CallLog())
     try:
         listing = await calls.list()
+        refuse_stranger(endpoint.target, listing)
+        if not listing.ok:
+            raise TargetError(endpoint.target, str(listing))
+        _ask_for_leave(endpoint, settings, listing)
+        if settings.secured:
+            await require_admittance(endpoint.target, calls, settings.run_id)
     finally:
         await calls.close()
-    if not listing.ok:
-        raise TargetError(endpoint.target, str(listing))
+
+
+def _ask_for_leave(endpoint: TargetEndpoint, settings: RunSettings, listing: ListReply) -> None:
     touchable = sum(
         machine.state == endpoint.start_state and settings.may_touch(machine.id)
         for machine in listing.machines

@@ -131,6 +131,8 @@ class RunSettings:
     clock: Clock
     run_id: str
     """Part of every shard id and ghost id of the run: two runs must not meet each other's marks."""
+    secured: bool = False
+    """Whether the kit calls inside mutual TLS; it then finds out first whether the target admits it."""
     profiles: tuple[ConformanceProfile, ...] = DEFAULT_PROFILES
     seed: int = 1
     only: tuple[str, ...] = ()

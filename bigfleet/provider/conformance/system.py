@@ -18,6 +18,7 @@ from bigfleet.aio.clock import Clock, SystemClock, monotonic_s, timeout
 from bigfleet.aio.ids import SystemIds
 from bigfleet.aio.net import Net
 from bigfleet.model.errors import InvalidFieldError
+from bigfleet.provider.conformance.admittance import refuse_stranger
 from bigfleet.provider.conformance.caller import Caller
 from bigfleet.provider.conformance.calls import CallLog
 from bigfleet.provider.conformance.errors import LaunchError
@@ -34,7 +35,12 @@ _CALL_S: Final = 5.0
 
 def system_settings(*, tls: TlsStore | None = None, **chosen: Any) -> RunSettings:
     """Return settings on the real network and clock; every other field of `Settings` may be given by name."""
-    fields = {"net": GrpcNet(tls), "clock": SystemClock(), "run_id": SystemIds().session()}
+    fields = {
+        "net": GrpcNet(tls),
+        "clock": SystemClock(),
+        "run_id": SystemIds().session(),
+        "secured": tls is not None,
+    }
     return RunSettings(**{**fields, **chosen})
 
 
@@ -86,8 +92,10 @@ class CommandLauncher:
                 )
             calls = Caller(self._net.dial(running.target), CallLog(), _CALL_S)
             try:
-                if (await calls.list(max_results=1)).ok:
+                listing = await calls.list(max_results=1)
+                if listing.ok:
                     return
+                refuse_stranger(running.target, listing)
             finally:
                 await calls.close()
             if monotonic_s(self._clock) >= end_s:

@@ -46,6 +46,7 @@ _CAPACITY_TYPES: Final[Mapping[str, CapacityType | None]] = {
 }
 _COUNT: Final = (0, 2**31 - 1)
 _CALL_FAULT: Final[Form] = {"rpc": ANY, "probability": 1, "times": 0, "seconds": None}
+_EPOCH: Final = (0, INT64_MAX)
 _TOKEN_PART: Final = (-INT64_MAX - 1, INT64_MAX)
 
 
@@ -290,6 +291,15 @@ async def _repair(fake: FakeProvider, fields: Fields) -> object:
     states = {state.label: state for state in (MachineState.IDLE, MachineState.SPECULATIVE)}
     await fake.repair(fields.name("id"), fields.choice("to", states))
     return {}
+
+
+@_verb(
+    "reset-marks",
+    "lower the fence marks of a shard above the epoch of its right process",
+    {"shard_id": REQUIRED, "epoch": REQUIRED},
+)
+async def _reset_marks(fake: FakeProvider, fields: Fields) -> object:
+    return {"lowered": await fake.reset_marks(fields.name("shard_id"), fields.integer("epoch", _EPOCH))}
 
 
 @_verb("lie", "tell a lie from now on", {"name": REQUIRED, "share": None})

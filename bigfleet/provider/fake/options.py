@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES
 from bigfleet.model.errors import InvalidFieldError
+from bigfleet.provider.contract import MAX_EPOCH_STEP
 from bigfleet.provider.fake.latency import Latency
 from bigfleet.provider.fake.lies.lie import checked_share
 from bigfleet.provider.fake.lies.registry import lie_named
@@ -40,8 +41,9 @@ class FakeOptions:
     tombstone_retention_s: float = 24 * minutes(60)
     max_message_bytes: int = PROVIDER_MAX_MESSAGE_BYTES
     reflection: bool = True
-    require_fencing: bool = False
-    require_shard_san: bool = False
+    require_fencing: bool | None = None
+    require_shard_san: bool | None = None
+    max_epoch_step: int = MAX_EPOCH_STEP
 
     def __post_init__(self) -> None:
         for kind in self.latencies:
@@ -68,4 +70,5 @@ class FakeOptions:
             missing_answers=_NEVER_MISSED,  # so that `describe` may yield new machines only
             tombstone_retention=self.tombstone_retention_s,
             max_message_bytes=self.max_message_bytes,
+            max_epoch_step=self.max_epoch_step,
         )

@@ -216,6 +216,10 @@ class FakeProvider(FakeLifecycle):
         """Repair a Failed machine, as an operator would."""
         await self.kit.repair(machine_id, to, "fake control")
 
+    async def reset_marks(self, shard_id: str, epoch: int) -> int:
+        """Lower the fence marks of a shard above an epoch, as an operator would; return how many there were."""
+        return await self.kit.reset_marks(shard_id, epoch, "fake control")
+
     # Calls.
 
     def lie(self, name: str, share: float | None = None) -> None:

@@ -15,6 +15,7 @@ from bigfleet.aio.clock import Clock
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import CapacityType, Shape
+from bigfleet.provider.contract import MAX_EPOCH_STEP
 from bigfleet.provider.kit.backend import CannotResume, Op, Permanent, ResumeOutcome
 from bigfleet.provider.kit.core.values import CreatedHost, DescribedMachine, MachineRecord
 from bigfleet.provider.kit.limits import Limits
@@ -43,6 +44,7 @@ class FaultOptions:
     provider: str = "fault"
     seed_count: int = 64
     transition_timeout_s: float = 2.0
+    max_epoch_step: int = MAX_EPOCH_STEP
 
     def __post_init__(self) -> None:
         if not 0 <= self.seed_count <= MOST_SLOTS:
@@ -60,6 +62,7 @@ class FaultOptions:
             delete=seconds,
             ready_poll=min(READY_POLL_S, seconds),
             refresh=0.0,
+            max_epoch_step=self.max_epoch_step,
         )
 
 

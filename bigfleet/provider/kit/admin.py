@@ -1,8 +1,8 @@
-"""Repair over a local socket: one JSON line in, one JSON line out.
+"""Repairs and resets of fence marks over a local socket: one JSON line in, one JSON line out.
 
-Why: repair must not be reachable over the network, nor by callers of the provider; only its owner can open the socket file.
-Must never: listen on anything but a local path, admit other users, or do anything but repair.
-Rules: `providers#repair`.
+Why: neither may be reachable over the network, nor by callers of the provider; only its owner can open the socket file.
+Must never: listen on anything but a local path, admit other users, or do anything but these two.
+Rules: `providers#repair`, `providers#reset-marks`.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import stat
 import struct
 from collections.abc import Mapping
 from os import fspath
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from bigfleet.aio.disk import AnyPath
 from bigfleet.aio.net import ListenError
@@ -26,14 +26,25 @@ MAX_LINE_BYTES: Final = 64 * 1024
 _CREDENTIALS: Final = struct.Struct("3i")  # process, user and group of the peer, as Linux returns them
 
 
-class Repairs(Protocol):
-    """What carries out repairs; the kit is one."""
+class AdminActions(Protocol):
+    """What carries out the actions; the kit is one."""
 
     async def repair(self, machine_id: str, to: MachineState, who: str) -> None: ...
 
+    async def reset_marks(self, shard_id: str, epoch: int, who: str) -> int: ...
+
 
 class AdminError(BigFleetError):
-    """The provider refused the repair; the text is its own."""
+    """The provider refused the action; the text is its own."""
+
+
+class UnknownActionError(BigFleetError):
+    """A line on the socket asks for something that it does not do."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "found another request, allowed is repair with machine_id and to, or reset-marks with shard_id and epoch"
+        )
 
 
 class AdminUnreachableError(AdminError):
@@ -41,9 +52,9 @@ class AdminUnreachableError(AdminError):
 
 
 class AdminSocket:
-    """Listens for repairs until closed."""
+    """Listens for actions until closed."""
 
-    def __init__(self, kit: Repairs, path: AnyPath) -> None:
+    def __init__(self, kit: AdminActions, path: AnyPath) -> None:
         self._kit, self._path = kit, fspath(path)
         self._server: asyncio.Server | None = None
 
@@ -94,17 +105,27 @@ class AdminSocket:
 
     async def _answer(self, reader: asyncio.StreamReader, who: str) -> Mapping[str, object]:
         try:
-            request = json.loads(await reader.readline())
-            verb, machine_id, to = request["verb"], str(request["machine_id"]), REPAIR_TARGETS[request["to"]]
-            if verb != "repair":
-                raise ValueError(verb)
-        except (ValueError, KeyError, TypeError):
-            return {"ok": False, "error": "found another request, allowed is repair with machine_id and to"}
-        try:
-            await self._kit.repair(machine_id, to, who)
+            return {"ok": True, **await self._carried_out(await reader.readline(), who)}
         except BigFleetError as error:
             return {"ok": False, "error": str(error)}
-        return {"ok": True}
+        except ValueError:  # a line without an end
+            return {"ok": False, "error": str(UnknownActionError())}
+
+    async def _carried_out(self, line: bytes, who: str) -> Mapping[str, object]:
+        match _parsed(line):
+            case {"verb": "repair", "machine_id": str(machine_id), "to": str(to)} if to in REPAIR_TARGETS:
+                await self._kit.repair(machine_id, REPAIR_TARGETS[to], who)
+                return {}
+            case {"verb": "reset-marks", "shard_id": str(shard_id), "epoch": int(epoch)}:
+                return {"lowered": await self._kit.reset_marks(shard_id, epoch, who)}
+        raise UnknownActionError
+
+
+def _parsed(line: bytes) -> object:
+    try:
+        return json.loads(line)
+    except ValueError:
+        raise UnknownActionError from None
 
 
 def _who(writer: asyncio.StreamWriter) -> str:
@@ -119,12 +140,22 @@ def _who(writer: asyncio.StreamWriter) -> str:
 
 async def ask_repair(path: AnyPath, machine_id: str, to: str) -> None:
     """Ask the provider behind a socket to repair a machine; raises `AdminError` with its reply if it refuses."""
+    await _ask(path, {"verb": "repair", "machine_id": machine_id, "to": to})
+
+
+async def ask_reset_marks(path: AnyPath, shard_id: str, epoch: int) -> int:
+    """Ask the provider behind a socket to lower the marks of a shard; return how many were above the epoch."""
+    answer = await _ask(path, {"verb": "reset-marks", "shard_id": shard_id, "epoch": epoch})
+    return int(answer["lowered"])
+
+
+async def _ask(path: AnyPath, request: Mapping[str, object]) -> dict[str, Any]:  # Any: as JSON is
     try:
         reader, writer = await asyncio.open_unix_connection(fspath(path), limit=MAX_LINE_BYTES)
     except OSError as error:
         raise AdminUnreachableError(f"{fspath(path)}: {error.strerror or error}") from error
     try:
-        writer.write(json.dumps({"verb": "repair", "machine_id": machine_id, "to": to}).encode() + b"\n")
+        writer.write(json.dumps(request).encode() + b"\n")
         await writer.drain()
         line = await reader.readline()
     except (OSError, ValueError) as error:
@@ -132,8 +163,9 @@ async def ask_repair(path: AnyPath, machine_id: str, to: str) -> None:
     finally:
         writer.close()
     try:
-        answer = json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
     except ValueError:
         raise AdminUnreachableError(f"{fspath(path)}: the provider hung up") from None
     if not answer.get("ok"):
         raise AdminError(str(answer.get("error", "refused without a reason")))
+    return answer

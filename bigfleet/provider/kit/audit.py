@@ -1,7 +1,7 @@
-"""The audit of repairs: who repaired which Failed machine, when, and with what result.
+"""The audit of what a person does at a provider: repairs of Failed machines and resets of fence marks, with time and result.
 
-Must never: let a repair take effect that could not be recorded first.
-Rules: `providers#repair`.
+Must never: let such an action take effect that could not be recorded first.
+Rules: `providers#repair`, `providers#reset-marks`.
 """
 
 import asyncio

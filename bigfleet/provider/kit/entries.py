@@ -14,8 +14,10 @@ from bigfleet.provider.kit.core.changes import (
     DropMachine,
     FenceMark,
     GraceEnd,
+    LowerMarks,
     PutMachine,
     ShardEpoch,
+    SmallChange,
     StateChange,
 )
 from bigfleet.provider.kit.encoding import decode_shape, encode_shape, id_of
@@ -24,7 +26,7 @@ VERSION = 1
 CHUNK_BYTES = 1 << 20
 
 _HEADER, _PUT, _ROW, _SHAPE, _MARK, _DROP = b"H", b"P", b"R", b"S", b"M", b"D"
-_EPOCH, _GRACE = b"E", b"G"
+_EPOCH, _GRACE, _LOWER = b"E", b"G", b"L"
 _FIXED = struct.Struct(
     "<BqqqqqqI"
 )  # state, revision, four operations, time of the tombstone, length of the own part
@@ -104,13 +106,14 @@ def _fixed(put: PutMachine) -> bytes:
     return _FIXED.pack(put.state, put.revision, *put.operations, put.gone_at_s, len(put.own))
 
 
-def _encode_small(change: FenceMark | ShardEpoch | GraceEnd | DropMachine) -> bytes:
+def _encode_small(change: SmallChange) -> bytes:
     if isinstance(change, GraceEnd):
         text = change.machine_id.encode()
         return _GRACE + _GRACED.pack(len(text), change.operation, change.at_s) + text
-    if isinstance(change, ShardEpoch):
+    if isinstance(change, ShardEpoch | LowerMarks):
         text = change.shard_id.encode()
-        return _EPOCH + _EPOCHED.pack(len(text), change.epoch) + text
+        kind = _EPOCH if isinstance(change, ShardEpoch) else _LOWER
+        return kind + _EPOCHED.pack(len(text), change.epoch) + text
     if isinstance(change, DropMachine):
         text = change.id.encode()
         return _DROP + _LENGTH.pack(len(text)) + text
@@ -133,6 +136,7 @@ class EntryDecoder:
             _DROP[0]: self._drop,
             _EPOCH[0]: self._epoch,
             _GRACE[0]: self._grace,
+            _LOWER[0]: self._lower,
         }
 
     def decode(self, entry: bytes) -> Sequence[StateChange | SnapshotHeader]:
@@ -195,9 +199,12 @@ class EntryDecoder:
         return FenceMark(entry[at:middle].decode(), entry[middle:end].decode(), epoch, sequence), end
 
     def _epoch(self, entry: bytes, at: int) -> tuple[ShardEpoch, int]:
-        length, epoch = _EPOCHED.unpack_from(entry, at)
-        at += _EPOCHED.size
-        return ShardEpoch(entry[at : at + length].decode(), epoch), at + length
+        shard_id, epoch, at = _shard_and_epoch(entry, at)
+        return ShardEpoch(shard_id, epoch), at
+
+    def _lower(self, entry: bytes, at: int) -> tuple[LowerMarks, int]:
+        shard_id, epoch, at = _shard_and_epoch(entry, at)
+        return LowerMarks(shard_id, epoch), at
 
     def _grace(self, entry: bytes, at: int) -> tuple[GraceEnd, int]:
         length, operation, at_s = _GRACED.unpack_from(entry, at)
@@ -214,6 +221,12 @@ class EntryDecoder:
         if shape is None:
             shape = self._shapes[data] = decode_shape(data)
         return shape
+
+
+def _shard_and_epoch(entry: bytes, at: int) -> tuple[str, int, int]:
+    length, epoch = _EPOCHED.unpack_from(entry, at)
+    at += _EPOCHED.size
+    return entry[at : at + length].decode(), epoch, at + length
 
 
 def _made(fixed: tuple[int, ...], own: bytes, shown: Shape, offer: Shape) -> PutMachine:

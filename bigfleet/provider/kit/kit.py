@@ -25,6 +25,7 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.contract import IDLE_CONNECTION_S, SERVICE
 from bigfleet.provider.errors import OutOfPositionError, ProviderError
 from bigfleet.provider.kit.admin import AdminSocket
+from bigfleet.provider.kit.admission import Admission, warn_of_opt_outs
 from bigfleet.provider.kit.audit import RepairAudit, RepairAuditLog
 from bigfleet.provider.kit.backend import Backend, Deletes, KnowsReadiness, SubstrateEvent
 from bigfleet.provider.kit.core.calls import CallRules
@@ -36,6 +37,7 @@ from bigfleet.provider.kit.encoding import RecordCodec
 from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.observer import ProviderObserver
 from bigfleet.provider.kit.refresh import Refreshed
+from bigfleet.provider.kit.reset_marks import checked_reset
 from bigfleet.provider.kit.running import KitDependencies, RunningProvider
 from bigfleet.provider.kit.service import ProviderService
 from bigfleet.provider.kit.state_files import read_state
@@ -76,13 +78,14 @@ class ProviderKit:
         audit: RepairAudit | None = None,
         synchronous: bool = False,
         offer_delete: bool = True,
-        require_fencing: bool = False,
-        require_shard_san: bool = False,
+        require_fencing: bool | None = None,
+        require_shard_san: bool | None = None,
     ) -> None:
         """Seams that are not given are those of a real process.
 
         `synchronous` answers a call only when its operation has ended. `offer_delete=False` refuses Delete although the
-        backend has it. `require_shard_san` accepts a fencing token only from the shard that the certificate names.
+        backend has it. Under TLS only shards may call, each in its own name, and mutating calls need a fencing token, unless
+        `require_shard_san` or `require_fencing` is False; True requires a token of plaintext callers too.
         """
         if not name:
             raise InvalidFieldError("name", name, "a text that is not empty")
@@ -101,10 +104,12 @@ class ProviderKit:
             rng=rng or SystemRng(),
             log=self.log,
             observer=ProviderObserver(self._metrics, self.log),
-            rules=CallRules(offer_delete and isinstance(backend, Deletes), require_fencing),
+            rules=CallRules(
+                offer_delete and isinstance(backend, Deletes), max_epoch_step=self.limits.max_epoch_step
+            ),
             now=self.now,
             synchronous=synchronous,
-            require_shard_san=require_shard_san,
+            admission=Admission(require_shard_san, require_fencing),
         )
         self._servers: list[RpcServer] = []
         self._running: RunningProvider | None = None
@@ -241,6 +246,22 @@ class ProviderKit:
             raise
         await self._audit.record({"time": self.now().text, **line, "outcome": "done"})
 
+    async def reset_marks(self, shard_id: str, epoch: int, who: str) -> int:
+        """Lower the fence marks of a shard above an epoch, for an operator, with an audit line before and after.
+
+        `epoch` is the one that the right process of the shard has. Returns how many marks were above it.
+        """
+        change = checked_reset(shard_id, epoch)
+        line = {"action": "reset-marks", "shard": shard_id, "epoch": epoch, "who": who}
+        await self._audit.record({"time": self.now().text, **line, "outcome": "asked"})
+        try:
+            lowered = await self._require_running().lower_marks(change)
+        except ProviderError as error:
+            await self._audit.record({"time": self.now().text, **line, "outcome": f"refused: {error.detail}"})
+            raise
+        await self._audit.record({"time": self.now().text, **line, "lowered": lowered, "outcome": "done"})
+        return lowered
+
     def now(self) -> Timestamp:
         """Return the time for tombstones and audit lines."""
         seconds = self._wall.now_ns() // NANOSECONDS
@@ -253,11 +274,12 @@ class ProviderKit:
 
     def _secured_net(self, tls: TlsFiles | None) -> GrpcNet:
         if tls is None:
-            if self._dependencies.require_shard_san:
+            if self._dependencies.admission.require_shard_san:
                 raise InvalidFieldError(
                     "require_shard_san", True, "off without TLS, as there is no certificate"
                 )
             return GrpcNet()
+        warn_of_opt_outs(self.log, self._dependencies.admission)
         return GrpcNet(TlsStore(tls, lambda problem: self.log.error("tls_problem", problem=problem)))
 
     async def _wait(self, until: Awaitable[object] | None) -> None:

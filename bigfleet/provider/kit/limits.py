@@ -10,7 +10,7 @@ from bigfleet.aio.backoff import BackoffPolicy
 from bigfleet.aio.net import PROVIDER_MAX_MESSAGE_BYTES
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.frozen_map import FrozenMap
-from bigfleet.provider.contract import OperationKind
+from bigfleet.provider.contract import MAX_EPOCH_STEP, OperationKind
 
 
 def minutes(count: float) -> float:
@@ -56,12 +56,14 @@ class Limits(Timeouts):
     tombstone_retention: float = 24 * minutes(60)
     housekeeping: float = minutes(1)
     max_message_bytes: int = PROVIDER_MAX_MESSAGE_BYTES
+    max_epoch_step: int = MAX_EPOCH_STEP
+    """How far a token may be above the highest epoch known of a shard that announces exclusive epochs."""
     retry: BackoffPolicy = field(default_factory=lambda: BackoffPolicy(first_s=1.0, ceiling_s=30.0))
 
     def __post_init__(self) -> None:
         # By name: `slots=True` creates a second class, and `super()` without arguments would refer to the first.
         Timeouts.__post_init__(self)
-        for name in ("workers", "missing_answers", "max_message_bytes"):
+        for name in ("workers", "missing_answers", "max_message_bytes", "max_epoch_step"):
             if getattr(self, name) < 1:
                 raise InvalidFieldError(name, getattr(self, name), "1 or more")
         for name in ("ready_poll", "tombstone_retention", "housekeeping"):

@@ -38,6 +38,9 @@ class ProviderObserver:
     def unfenced(self) -> None:
         self._metrics.counter("bigfleet_provider_unfenced_total").inc()
 
+    def refused(self, reason: str) -> None:
+        self._metrics.counter("bigfleet_provider_refused_total", reason=reason).inc()
+
     def synced(self, seconds: float) -> None:
         self._metrics.histogram("bigfleet_provider_store_fsync_seconds").observe(seconds)
 

@@ -17,9 +17,10 @@ from bigfleet.aio.rng import Rng
 from bigfleet.model.errors import BigFleetError
 from bigfleet.provider.contract import KIND_OF_TRANSITIONAL
 from bigfleet.provider.errors import NoSuchMachineError
+from bigfleet.provider.kit.admission import Admission
 from bigfleet.provider.kit.backend import Backend, SubstrateEvent, Watches
 from bigfleet.provider.kit.core.calls import CallRules
-from bigfleet.provider.kit.core.changes import PutMachine
+from bigfleet.provider.kit.core.changes import LowerMarks, PutMachine
 from bigfleet.provider.kit.core.state import MachineEntry, ProviderState
 from bigfleet.provider.kit.core.texts import one_line
 from bigfleet.provider.kit.core.transitions import Lost, lose, reprice
@@ -28,9 +29,9 @@ from bigfleet.provider.kit.core.values import DescribedMachine, Timestamp
 from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.observer import ProviderObserver
 from bigfleet.provider.kit.refresh import Refreshed, Refresher
-from bigfleet.provider.kit.service import ProviderService, ShardOnlyService
+from bigfleet.provider.kit.service import ProviderService
 from bigfleet.provider.kit.state_files import write_snapshot
-from bigfleet.provider.kit.state_writer import DecidedChanges, StateWriter
+from bigfleet.provider.kit.state_writer import NO_MACHINE, DecidedChanges, StateWriter
 from bigfleet.provider.kit.store import StateStore
 from bigfleet.provider.kit.workers import AcceptedOperation, Workers
 
@@ -49,7 +50,7 @@ class KitDependencies:
     rules: CallRules
     now: Callable[[], Timestamp]
     synchronous: bool
-    require_shard_san: bool
+    admission: Admission
 
 
 class RunningProvider:
@@ -72,9 +73,10 @@ class RunningProvider:
             log=dependencies.log,
             on_ended=dependencies.observer.operation_ended,
         )
-        self.service = (ShardOnlyService if dependencies.require_shard_san else ProviderService)(
+        self.service = ProviderService(
             self.writer,
             rules=dependencies.rules,
+            admission=dependencies.admission,
             begin=self.workers.begin,
             clock=dependencies.clock,
             now=dependencies.now,
@@ -155,6 +157,16 @@ class RunningProvider:
         except NoSuchMachineError:
             self._log.warning("event_for_unknown_machine", machine=event.machine_id)
             return False
+
+    async def lower_marks(self, change: LowerMarks) -> int:
+        """Lower the marks of a shard above an epoch; return how many there were."""
+        fence = self.state.fence
+
+        def decided() -> DecidedChanges[int]:
+            above = fence.count_above(change)
+            return above, (change,) if above else ()
+
+        return await self.writer.decide(NO_MACHINE, decided)
 
     async def change(self, machine_id: str, decide: Callable[[MachineEntry], PutMachine | None]) -> bool:
         """Decide about one known machine and commit it; False if nothing changed."""

@@ -1,17 +1,19 @@
 """The service of the six calls: maps requests to core calls, and decisions to replies or status codes.
 
-Must never: log or echo a bootstrap blob, decode a record to list it, or answer what is not durable.
+Must never: log or echo a bootstrap blob, decode a record to list it, answer what is not durable, or look at a call before
+its caller was admitted.
 Rules: `providers#check-order`, `providers#reads`, `providers#status-codes`, `providers#listing-size`,
-`providers#transport`, `providers#epoch-per-shard`, `wire#provider`, `wire#identity`.
+`providers#transport`, `providers#shard-san`, `providers#epoch-per-shard`, `providers#epoch-step`, `wire#provider`,
+`wire#identity`.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
 from bigfleet.aio.clock import Clock, monotonic_s
-from bigfleet.aio.identity import Role
-from bigfleet.aio.net import Call, Code, RpcRefusedError
+from bigfleet.aio.net import Call, Code, IdentityRefusedError, RpcRefusedError
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.contract import STATES, OperationKind
 from bigfleet.provider.errors import (
@@ -25,27 +27,33 @@ from bigfleet.provider.errors import (
     StoreUnavailableError,
 )
 from bigfleet.provider.exclusive_epochs import announced_epoch, is_announced
+from bigfleet.provider.kit.admission import Admission
 from bigfleet.provider.kit.core.calls import CallDecision, CallRefusal, CallRules, MutatingCall, decide
 from bigfleet.provider.kit.core.changes import ShardEpoch
 from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.core.values import Timestamp
 from bigfleet.provider.kit.encoding import ack, listing, listing_bytes
 from bigfleet.provider.kit.observer import ProviderObserver
-from bigfleet.provider.kit.state_writer import DecidedChanges, StateWriter
+from bigfleet.provider.kit.state_writer import NO_MACHINE, DecidedChanges, StateWriter
 from bigfleet.provider.kit.workers import AcceptedOperation
-from bigfleet.transport.gates import allow_exact
 from bigfleet.v1alpha1 import provider_pb2 as pb
 
 _ERRORS: Final[dict[CallRefusal, type[ProviderError]]] = {
     CallRefusal.BAD_ARGUMENT: BadArgumentError,
+    CallRefusal.UNFENCED: BadArgumentError,
+    CallRefusal.IMPLAUSIBLE_EPOCH: BadArgumentError,
     CallRefusal.NOT_OFFERED: NotOfferedError,
     CallRefusal.FENCED: FencedError,
     CallRefusal.UNKNOWN: NoSuchMachineError,
     CallRefusal.OUT_OF_POSITION: OutOfPositionError,
 }
 
+_COUNTED: Final = {CallRefusal.UNFENCED: "no_token", CallRefusal.IMPLAUSIBLE_EPOCH: "epoch"}
+"""Refusals that have a limit or requirement as their reason, by their label in the metric."""
+
 Answer = bytes
-_NO_MACHINE: Final = ""  # no machine has this id, so decisions about shards wait for each other only
+MutatingRequest = pb.CreateRequest | pb.ConfigureRequest | pb.DrainRequest | pb.DeleteRequest
+Request = MutatingRequest | pb.MachineRef | pb.ListFilter
 
 
 class ProviderService:
@@ -56,6 +64,7 @@ class ProviderService:
         writer: StateWriter,
         *,
         rules: CallRules,
+        admission: Admission,
         begin: Callable[[AcceptedOperation], "asyncio.Task[None]"],
         clock: Clock,
         now: Callable[[], Timestamp],
@@ -63,15 +72,24 @@ class ProviderService:
         max_message_bytes: int,
         synchronous: bool = False,
     ) -> None:
-        self._writer, self._rules, self._begin = writer, rules, begin
+        self._writer, self._begin, self._admission = writer, begin, admission
+        self._rules = {needed: replace(rules, require_fencing=needed) for needed in (False, True)}
         self._clock, self._now, self._observer = clock, now, observer
         self._max_message_bytes, self._synchronous = max_message_bytes, synchronous
 
+    def admit(self, request: Request, call: Call) -> None:
+        """Raise `IdentityRefusedError` unless the caller may make this call; the first thing that every handler does."""
+        try:
+            self._admission.admit(
+                call.peer, "" if isinstance(request, pb.MachineRef | pb.ListFilter) else request.shard_id
+            )
+        except IdentityRefusedError:
+            self._observer.refused("identity")
+            raise
+
     async def create(self, request: pb.CreateRequest, call: Call) -> Answer:
-        asked = MutatingCall(
-            OperationKind.CREATE, request.machine_id, _token(request), exclusive=is_announced(call.metadata)
-        )
-        return await self._timed("Create", self._mutate(asked))
+        asked = MutatingCall(OperationKind.CREATE, request.machine_id, _token(request))
+        return await self._timed("Create", self._mutate(request, call, asked))
 
     async def configure(self, request: pb.ConfigureRequest, call: Call) -> Answer:
         asked = MutatingCall(
@@ -81,9 +99,8 @@ class ProviderService:
             cluster=request.cluster_id,
             shard_metadata=request.shard_metadata,
             blob_bytes=len(request.bootstrap_blob),
-            exclusive=is_announced(call.metadata),
         )
-        return await self._timed("Configure", self._mutate(asked, request.bootstrap_blob))
+        return await self._timed("Configure", self._mutate(request, call, asked, request.bootstrap_blob))
 
     async def drain(self, request: pb.DrainRequest, call: Call) -> Answer:
         asked = MutatingCall(
@@ -92,15 +109,12 @@ class ProviderService:
             _token(request),
             grace_s=request.grace_period_seconds,
             grace_end_s=self._now().seconds + request.grace_period_seconds,
-            exclusive=is_announced(call.metadata),
         )
-        return await self._timed("Drain", self._mutate(asked))
+        return await self._timed("Drain", self._mutate(request, call, asked))
 
     async def delete(self, request: pb.DeleteRequest, call: Call) -> Answer:
-        asked = MutatingCall(
-            OperationKind.DELETE, request.machine_id, _token(request), exclusive=is_announced(call.metadata)
-        )
-        return await self._timed("Delete", self._mutate(asked))
+        asked = MutatingCall(OperationKind.DELETE, request.machine_id, _token(request))
+        return await self._timed("Delete", self._mutate(request, call, asked))
 
     async def get(self, request: pb.MachineRef, call: Call) -> Answer:
         return await self._timed("Get", self._get(request, call))
@@ -108,13 +122,18 @@ class ProviderService:
     async def list(self, request: pb.ListFilter, call: Call) -> Answer:
         return await self._timed("List", self._list(request, call))
 
-    async def _mutate(self, call: MutatingCall, blob: bytes = b"") -> Answer:
+    async def _mutate(
+        self, request: MutatingRequest, rpc: Call, asked: MutatingCall, blob: bytes = b""
+    ) -> Answer:
+        self.admit(request, rpc)
+        call = replace(asked, exclusive=is_announced(rpc.metadata))
+        rules = self._rules[self._admission.needs_token(rpc.peer)]
         state = self._writer.state
         working: asyncio.Task[None] | None = None
         answer = b""
 
         def decide_call() -> DecidedChanges[CallDecision]:
-            decision = decide(state, call, self._rules)
+            decision = decide(state, call, rules)
             return decision, decision.changes
 
         def take_effect(decision: CallDecision) -> None:
@@ -129,6 +148,8 @@ class ProviderService:
         if decision.refusal is not None:
             if decision.refusal is CallRefusal.FENCED:
                 self._observer.fenced()
+            elif decision.refusal in _COUNTED:
+                self._observer.refused(_COUNTED[decision.refusal])
             raise _ERRORS[decision.refusal](call.kind.call, call.machine_id, decision.detail)
         if call.token.is_empty:
             self._observer.unfenced()
@@ -159,6 +180,7 @@ class ProviderService:
         return ack(state.operation_id(operation), *state.table.record_bytes(row))
 
     async def _get(self, request: pb.MachineRef, call: Call) -> Answer:
+        self.admit(request, call)
         await self._learn_epoch(call)
         if not request.id:
             raise BadArgumentError("Get", "", "id: found '', allowed is an id")
@@ -170,6 +192,7 @@ class ProviderService:
         return own + shape
 
     async def _list(self, request: pb.ListFilter, call: Call) -> Answer:
+        self.admit(request, call)
         await self._learn_epoch(call)
         if request.max_results < 0:
             raise BadArgumentError(
@@ -186,9 +209,15 @@ class ProviderService:
     async def _learn_epoch(self, call: Call) -> None:
         """Record the epoch that a read announces, durably, if it is new; from then on lower ones are refused."""
         announced = announced_epoch(call.metadata)
-        if announced is None or not self._speaks_for(announced[0], call):
+        if announced is None or not self._admission.speaks_for(call.peer, announced[0]):
             return
         fence = self._writer.state.fence
+        highest = fence.highest_plausible(announced[0], self._rules[False].max_epoch_step, announced=True)
+        if highest is not None and announced[1] > highest:
+            self._observer.refused(
+                "epoch"
+            )  # the listing is harmless; the shard's mutating calls get the reason
+            return
         if not fence.raises_epoch(*announced):
             return
 
@@ -196,13 +225,9 @@ class ProviderService:
             return None, (ShardEpoch(*announced),) if fence.raises_epoch(*announced) else ()
 
         try:
-            await self._writer.decide(_NO_MACHINE, decide_epoch)
+            await self._writer.decide(NO_MACHINE, decide_epoch)
         except StoreUnavailableError:
             return  # what the read shows is true all the same, and the process ends if the store has failed
-
-    def _speaks_for(self, _shard_id: str, _call: Call) -> bool:
-        """Return whether a caller may announce the epoch of a shard."""
-        return True
 
     async def _timed(self, rpc: str, answering: Awaitable[Answer]) -> Answer:
         started_s = monotonic_s(self._clock)
@@ -213,6 +238,9 @@ class ProviderService:
         except ProviderError as error:
             code = error.code
             raise RpcRefusedError(error.code, str(error)) from error
+        except RpcRefusedError as refused:
+            code = refused.code
+            raise
         except asyncio.CancelledError:
             code = Code.CANCELLED
             raise
@@ -221,22 +249,7 @@ class ProviderService:
         return answer
 
 
-class ShardOnlyService(ProviderService):
-    """The same for callers whose certificate names the shard of their token; plaintext connections skip it (`wire#identity`)."""
-
-    def _speaks_for(self, shard_id: str, call: Call) -> bool:
-        who = call.peer.identity
-        return not call.peer.secured or (who is not None and (who.role, who.id) == (Role.SHARD, shard_id))
-
-    create = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.create)
-    configure = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.configure)
-    drain = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.drain)
-    delete = allow_exact(Role.SHARD, lambda request: str(request.shard_id))(ProviderService.delete)
-
-
-def _token(
-    request: pb.CreateRequest | pb.ConfigureRequest | pb.DrainRequest | pb.DeleteRequest,
-) -> FencingToken:
+def _token(request: MutatingRequest) -> FencingToken:
     return FencingToken(request.shard_id, request.shard_epoch, request.sequence_number)
 
 

@@ -8,7 +8,7 @@ Rules: `providers#critical-section`, `providers#persist-before-ack`.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.machine import MachineState
@@ -20,6 +20,8 @@ from bigfleet.provider.kit.store import StateStore
 
 T = TypeVar("T")
 
+NO_MACHINE: Final = ""
+"""In place of a machine's id: no machine has it, so decisions about shards wait for each other only."""
 DecidedChanges = tuple[T, Sequence[StateChange]]
 Applied = Callable[[Sequence[StateChange], Sequence[MachineState | None]], None]
 """Called with changes that took effect, and with the state of each machine before its change."""

@@ -3,7 +3,7 @@
 Why: the contract fixes which of several errors a caller gets, and that a refused call leaves its fence mark and nothing else.
 Must never: apply anything, read a clock, or call author code before the call is accepted.
 Rules: `providers#check-order`, `providers#idempotency-table`, `providers#fence-mark`, `providers#epoch-per-shard`,
-`providers#status-codes`.
+`providers#epoch-step`, `providers#status-codes`.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import (
     EDGES,
     MAX_BLOB_BYTES,
+    MAX_EPOCH_STEP,
     MAX_GRACE_S,
     MAX_ID_BYTES,
     MAX_METADATA_BYTES,
@@ -48,12 +49,15 @@ class CallRules:
 
     delete_offered: bool = True
     require_fencing: bool = False
+    max_epoch_step: int = MAX_EPOCH_STEP
 
 
 class CallRefusal(Enum):
     """Why a call is not accepted."""
 
     BAD_ARGUMENT = "an argument is invalid"
+    UNFENCED = "the call has no fencing token"
+    IMPLAUSIBLE_EPOCH = "the epoch is too far above the one known"
     NOT_OFFERED = "the operation is not offered"
     FENCED = "the token is stale"
     UNKNOWN = "no such machine"
@@ -81,15 +85,20 @@ _SAME_TARGET = {
 }
 
 
+_UNFENCED = "shard_id: found '', allowed here is only a call with a fencing token"
+
+
 def decide(state: ProviderState, call: MutatingCall, rules: CallRules) -> CallDecision:
     """Decide a call on the present state; the first check that fails gives the error."""
     if not call.machine_id:
         return CallDecision(refusal=CallRefusal.BAD_ARGUMENT, detail="machine_id: found '', allowed is an id")
     if call.kind is OperationKind.DELETE and not rules.delete_offered:
         return CallDecision(refusal=CallRefusal.NOT_OFFERED, detail="this provider has no Delete")
-    flaw = _flaw(call, rules)
+    flaw = _flaw(call)
     if flaw:
         return CallDecision(refusal=CallRefusal.BAD_ARGUMENT, detail=flaw)
+    if call.token.is_empty and rules.require_fencing:
+        return CallDecision(refusal=CallRefusal.UNFENCED, detail=_UNFENCED)
     row = state.table.row(call.machine_id)
     marks: tuple[StateChange, ...] = ()
     token = call.token
@@ -98,6 +107,9 @@ def decide(state: ProviderState, call: MutatingCall, rules: CallRules) -> CallDe
             return CallDecision(refusal=CallRefusal.FENCED, detail=_over(state, token))
         if not state.fence.passes(token, call.machine_id, row):
             return CallDecision(refusal=CallRefusal.FENCED, detail=_fenced(state, call, row))
+        detail = _implausible(state, call, rules)
+        if detail:
+            return CallDecision(refusal=CallRefusal.IMPLAUSIBLE_EPOCH, detail=detail)
         marks = (FenceMark(token.shard_id, call.machine_id, token.epoch, token.sequence),)
         if call.exclusive and state.fence.raises_epoch(token.shard_id, token.epoch):
             marks = (*marks, ShardEpoch(token.shard_id, token.epoch))
@@ -135,7 +147,7 @@ def _recorded(kind: OperationKind, entry: MachineEntry) -> int:
     return 0
 
 
-def _flaw(call: MutatingCall, rules: CallRules) -> str:
+def _flaw(call: MutatingCall) -> str:
     """Return which argument is invalid, empty when none is; these checks come before the fence.
 
     Epoch and sequence are not among them: any number of 64 bits, negative ones included, is for the fence to compare.
@@ -150,8 +162,6 @@ def _flaw(call: MutatingCall, rules: CallRules) -> str:
             return f"{field}: found {len(text.encode())} bytes, allowed is at most {MAX_ID_BYTES}"
     if not token.shard_id and not token.is_empty:
         return "shard_id: found '', allowed with an epoch or sequence number is an id"
-    if token.is_empty and rules.require_fencing:
-        return "shard_id: found '', allowed here is only a call with a fencing token"
     if not 0 <= call.grace_s <= MAX_GRACE_S:
         return f"grace_period_seconds: found {call.grace_s}, allowed is 0 to {MAX_GRACE_S}"
     if call.kind is OperationKind.CONFIGURE and not call.cluster:
@@ -167,6 +177,18 @@ def _flaw(call: MutatingCall, rules: CallRules) -> str:
 def _fenced(state: ProviderState, call: MutatingCall, row: int | None) -> str:
     mark = state.fence.mark(call.token.shard_id, call.machine_id, row)
     return f"epoch and sequence {call.token.position} of {call.token.shard_id} are not newer than {mark}"
+
+
+def _implausible(state: ProviderState, call: MutatingCall, rules: CallRules) -> str:
+    """Return why an epoch cannot be the number of a shard's starts, empty when it can."""
+    token = call.token
+    highest = state.fence.highest_plausible(token.shard_id, rules.max_epoch_step, announced=call.exclusive)
+    if highest is None or token.epoch <= highest:
+        return ""
+    return (
+        f"shard_epoch: found {token.epoch}, allowed for {token.shard_id} is at most {highest}: the highest seen is "
+        f"{state.fence.epoch(token.shard_id) or 0}, and an epoch counts the starts of a shard"
+    )
 
 
 def _over(state: ProviderState, token: FencingToken) -> str:

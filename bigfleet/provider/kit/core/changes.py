@@ -51,6 +51,14 @@ class ShardEpoch:
 
 
 @dataclass(frozen=True, slots=True)
+class LowerMarks:
+    """Lowers every mark of a shard above an epoch to the beginning of that epoch, because a person said that it is the right one."""
+
+    shard_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class GraceEnd:
     """Records when the grace period of a drain ends, so that a restart neither extends it nor cuts it short."""
 
@@ -66,4 +74,5 @@ class DropMachine:
     id: str
 
 
-StateChange = PutMachine | FenceMark | ShardEpoch | GraceEnd | DropMachine
+SmallChange = FenceMark | ShardEpoch | LowerMarks | GraceEnd | DropMachine
+StateChange = PutMachine | SmallChange

@@ -3,9 +3,9 @@
 Why: 32 workers of one live shard must not fence each other, so a mark belongs to a pair of shard and machine (ADR-0058). It stops
 an outdated shard process only on machines that its successor has touched. Shards that announce exclusive epochs are stopped
 on every machine (ADR-0201).
-Must never: compare across shards, wrap around, use an epoch against callers that do not announce it, or forget the first
-shard's mark of a known machine.
-Rules: `providers#fence-mark`, `providers#epoch-per-shard`. Marks of unknown machines, of further shards on one machine, and
+Must never: compare across shards, wrap around, use an epoch against callers that do not announce it, forget the first
+shard's mark of a known machine, or lower a mark unless a person said so.
+Rules: `providers#fence-mark`, `providers#epoch-per-shard`, `providers#epoch-step`, `providers#reset-marks`. Marks of unknown machines, of further shards on one machine, and
 epochs are bounded and the oldest are dropped: a lost mark reopens the window until that shard's next call.
 """
 
@@ -16,8 +16,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bigfleet.provider.contract import MAX_FURTHER_MARKS, MAX_SHARD_EPOCHS, MAX_UNKNOWN_MARKS
-from bigfleet.provider.kit.core.changes import FenceMark, ShardEpoch
+from bigfleet.provider.contract import (
+    LEAST_SEQUENCE,
+    MAX_FURTHER_MARKS,
+    MAX_SHARD_EPOCHS,
+    MAX_UNKNOWN_MARKS,
+)
+from bigfleet.provider.kit.core.changes import FenceMark, LowerMarks, ShardEpoch
 
 _NOBODY = -1
 _FIRST_ROWS = 1024
@@ -116,6 +121,33 @@ class Fence:
         if self.raises_epoch(change.shard_id, change.epoch):
             _write(self._epochs, change.shard_id, change.epoch, self._epochs_kept)
 
+    def highest_plausible(self, shard_id: str, step: int, *, announced: bool) -> int | None:
+        """Return the highest epoch that a token of a shard may have, None for no bound.
+
+        The contract bounds no epoch, so only shards that announce exclusive epochs have a bound. A token that does not
+        announce stays one below it: a mark that it set can then be passed by the shard's own next announcement.
+        """
+        known = self._epochs.get(shard_id)
+        if known is None and not announced:
+            return None
+        return max(known or 0, 0) + step - (not announced)
+
+    def count_above(self, change: LowerMarks) -> int:
+        """Return how many marks of a shard have a higher epoch; its exclusive epoch counts as one."""
+        first = int(np.count_nonzero(self._rows_above(change)))
+        further = sum(len(list(_above(pairs, change))) for pairs in (self._further, self._unknown))
+        return first + further + (self._epochs.get(change.shard_id, change.epoch) > change.epoch)
+
+    def lower(self, change: LowerMarks) -> None:
+        """Lower marks to the beginning of an epoch: all tokens of that epoch pass, those of lower ones do not."""
+        position = (change.epoch, LEAST_SEQUENCE)
+        self._positions[self._rows_above(change)] = position
+        for pairs in (self._further, self._unknown):
+            for pair in list(_above(pairs, change)):
+                pairs[pair] = position
+        if self._epochs.get(change.shard_id, change.epoch) > change.epoch:
+            self._epochs[change.shard_id] = change.epoch
+
     def epochs(self) -> Iterator[ShardEpoch]:
         """Yield every exclusive epoch, the oldest first."""
         for shard_id, epoch in list(self._epochs.items()):
@@ -150,6 +182,13 @@ class Fence:
         epoch, sequence = self._positions[row].tolist()
         return epoch, sequence
 
+    def _rows_above(self, change: LowerMarks) -> NDArray[np.bool_]:
+        number = self._numbers.get(change.shard_id)
+        if number is None:
+            return np.zeros(self._first.size, dtype=np.bool_)
+        found: NDArray[np.bool_] = (self._first == number) & (self._positions[:, 0] > change.epoch)
+        return found
+
     def _number(self, shard_id: str) -> int:
         number = self._numbers.get(shard_id)
         if number is None:
@@ -163,6 +202,10 @@ class Fence:
             more = max(missing, self._first.size // 2)
             self._first = np.concatenate([self._first, np.full(more, _NOBODY, dtype=np.int32)])
             self._positions = np.concatenate([self._positions, np.zeros((more, 2), dtype=np.int64)])
+
+
+def _above(pairs: dict[_Pair, _Position], change: LowerMarks) -> Iterator[_Pair]:
+    return (pair for pair, (epoch, _) in pairs.items() if pair[0] == change.shard_id and epoch > change.epoch)
 
 
 def _write(kept: dict[_Key, _Value], key: _Key, value: _Value, most: int) -> None:

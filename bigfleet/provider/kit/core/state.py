@@ -20,9 +20,11 @@ from bigfleet.provider.kit.core.changes import (
     DropMachine,
     FenceMark,
     GraceEnd,
+    LowerMarks,
     Operations,
     PutMachine,
     ShardEpoch,
+    SmallChange,
     StateChange,
 )
 from bigfleet.provider.kit.core.fence import Fence
@@ -191,11 +193,13 @@ class ProviderState:
             self._grace_ends.pop(put.id, None)
         return self.table.put(put)
 
-    def _apply_small(self, change: FenceMark | ShardEpoch | GraceEnd | DropMachine) -> None:
+    def _apply_small(self, change: SmallChange) -> None:
         if isinstance(change, FenceMark):
             self.fence.set(change, self.table.row(change.machine_id))
         elif isinstance(change, ShardEpoch):
             self.fence.set_epoch(change)
+        elif isinstance(change, LowerMarks):
+            self.fence.lower(change)
         elif isinstance(change, GraceEnd):
             self._set_grace_end(change)
         else:

@@ -8,11 +8,12 @@ Rules: `providers#check-order`, `providers#reads`, `providers#idempotency-table`
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from bigfleet.aio.disk import DiskCause, DiskError
-from bigfleet.aio.identity import ADMIN, Identity
+from bigfleet.aio.identity import ADMIN, READONLY, Identity
 from bigfleet.aio.net import Code, RpcError
 from bigfleet.model.machine import MachineState as S
 from bigfleet.provider.contract import OperationKind
@@ -26,6 +27,7 @@ from bigfleet.testing.loop import run_virtual
 from bigfleet.transport.inside import InsideCall
 from bigfleet.v1alpha1 import provider_pb2 as pb
 from tests.support.builders import shape
+from tests.support.fake_provider import code_of as ending_of
 
 MakeSlots = Callable[..., list[DescribedMachine]]
 
@@ -266,25 +268,62 @@ def test_fencing_can_be_required(slots: MakeSlots) -> None:
     run_virtual(ask())
 
 
-def test_only_the_shard_of_the_token_may_call_where_that_is_required(slots: MakeSlots) -> None:
-    async def ask(identity: Identity) -> list[object]:
-        backend = ScriptedBackend(slots())
-        async with VirtualProvider(backend, identity=identity, require_shard_san=True) as provider:
-            seen: list[object] = []
-            for shard_id in ("shard-0", "shard-1", ""):
-                try:
-                    await provider.client.create(
-                        "m-0", FencingToken(shard_id, 1, 1) if shard_id else FencingToken()
-                    )
-                    seen.append("accepted")
-                except RpcError as refused:
-                    seen.append(refused.code)
-            assert len((await provider.client.list()).machines) == 3  # reads carry no token
-            return seen
+async def codes_under_tls(
+    slots: MakeSlots, identity: Identity, **options: Any
+) -> tuple[list[Code], dict[str, float]]:  # Any: what the kit takes
+    """Return how a Create in two names and without a token, a Get and a List end for a caller, and the refusals counted."""
+    async with VirtualProvider(ScriptedBackend(slots()), identity=identity, **options) as provider:
+        client = provider.client
+        codes = [
+            await ending_of(client.create("m-0", FencingToken("shard-0", 1, 1))),
+            await ending_of(client.create("m-1", FencingToken("shard-1", 1, 1))),
+            await ending_of(client.create("m-2")),
+            await ending_of(client.get("m-0")),
+            await ending_of(client.list()),
+        ]
+        refused = provider.samples("bigfleet_provider_refused_total")
+        return codes, {labels["reason"]: count for labels, count in refused if count}
 
-    denied = Code.PERMISSION_DENIED
-    assert run_virtual(ask(Identity.shard("shard-0"))) == ["accepted", denied, Code.INVALID_ARGUMENT]
-    assert run_virtual(ask(ADMIN)) == [denied, denied, Code.INVALID_ARGUMENT]
+
+OK, DENIED, INVALID = Code.OK, Code.PERMISSION_DENIED, Code.INVALID_ARGUMENT
+
+
+@pytest.mark.rule("providers#shard-san", "providers#empty-token")
+@pytest.mark.parametrize(
+    ("identity", "codes", "counted"),
+    [
+        pytest.param(
+            Identity.shard("shard-0"),
+            [OK, DENIED, INVALID, OK, OK],
+            {"identity": 1, "no_token": 1},
+            id="a shard in its own name only, with a token",
+        ),
+        pytest.param(Identity.cluster("blue"), [DENIED] * 5, {"identity": 5}, id="an operator not at all"),
+        pytest.param(ADMIN, [DENIED] * 5, {"identity": 5}, id="an administrator not at all"),
+        pytest.param(READONLY, [DENIED] * 5, {"identity": 5}, id="a reader not at all"),
+    ],
+)
+def test_under_tls_a_provider_admits_without_a_flag(
+    slots: MakeSlots, identity: Identity, codes: list[Code], counted: dict[str, float]
+) -> None:
+    assert run_virtual(codes_under_tls(slots, identity)) == (codes, counted)
+
+
+@pytest.mark.rule("providers#shard-san", "providers#empty-token")
+def test_each_requirement_is_turned_off_by_itself(slots: MakeSlots) -> None:
+    open_door, _ = run_virtual(codes_under_tls(slots, READONLY, require_shard_san=False))
+    assert open_door == [OK, OK, INVALID, OK, OK]
+    no_token, _ = run_virtual(codes_under_tls(slots, Identity.shard("shard-0"), require_fencing=False))
+    assert no_token == [OK, DENIED, OK, OK, OK]
+
+
+@pytest.mark.rule("providers#shard-san")
+def test_a_plaintext_caller_is_asked_for_neither(slots: MakeSlots) -> None:
+    async def ask() -> list[Code]:
+        async with VirtualProvider(ScriptedBackend(slots())) as provider:
+            return [await ending_of(provider.client.create("m-0")), await ending_of(provider.client.list())]
+
+    assert run_virtual(ask()) == [OK, OK]
 
 
 def test_a_listing_is_a_set_by_states_capped_and_by_cursor(slots: MakeSlots) -> None:
