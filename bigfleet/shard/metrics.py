@@ -14,7 +14,7 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.problems import ProblemKind
 from bigfleet.shard.core.shortfalls import REPORTED, age_class, priority_class
 from bigfleet.shard.core.views import AgedShortfall, HoldOff
-from bigfleet.shard.session.refusals import Refusal
+from bigfleet.shard.session.refusals import SessionRefusal
 
 _STATES = tuple(state.label for state in MachineState if state is not MachineState.UNSPECIFIED)
 # The original prints an unspecified type with its number, and dashboards know it by that text.
@@ -273,7 +273,7 @@ SHARD_METRICS = catalogue(
         counter(
             "bigfleet_shard_sessions_refused_total",
             "Sessions that were refused, or ended because of what their operator sent, by reason.",
-            labels=(Label("reason", tuple(Refusal)),),
+            labels=(Label("reason", tuple(SessionRefusal)),),
         ),
         counter(
             "bigfleet_shard_sessions_expired_total",

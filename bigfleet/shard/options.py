@@ -42,8 +42,8 @@ class ShardOptions:
     local_bootstrap: bool = False
     holds: IdleHolds = field(default_factory=IdleHolds)
     outbox_limit: int = BLOBS_WAITING
-    hello_timeout_s: float = 5.0
-    max_silent_streams: int = 1000
+    hello_timeout_s: float = 10.0
+    max_silent_streams: int = 5000
     max_sessions: int = 10_000
     max_session_age_s: float = 12 * 3600.0
     """0 for any age (`shard#session-age`)."""

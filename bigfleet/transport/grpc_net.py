@@ -36,7 +36,7 @@ class GrpcNet:
         self._hooks = hooks or log_hooks()
 
     def dial(self, target: str, options: DialOptions = _DIAL) -> GrpcChannel:
-        return GrpcChannel(target, options, self._tls, self._keepalive)
+        return GrpcChannel(target, options, self._tls, self._keepalive, self._clock)
 
     async def serve(
         self, address: str, services: Sequence[BoundService], options: ServeOptions = _SERVE

@@ -147,7 +147,7 @@ class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
     hello_timeout: Duration = Field(
         default=_DEFAULTS.hello_timeout_s,
         gt=0,
-        description="how long a new stream may take to say Hello; an operator needs milliseconds",
+        description="how long a new stream may take to say Hello; an operator needs milliseconds, seconds when thousands dial at once",
     )
     max_silent_streams: int = Field(
         default=_DEFAULTS.max_silent_streams,

@@ -9,7 +9,7 @@ from enum import StrEnum
 from bigfleet.aio.net import Code, RpcRefusedError
 
 
-class Refusal(StrEnum):
+class SessionRefusal(StrEnum):
     """The reasons."""
 
     IDENTITY = "identity"
@@ -27,18 +27,18 @@ class Refusal(StrEnum):
 
 
 _CODES = {
-    Refusal.CROWDED_OUT: Code.RESOURCE_EXHAUSTED,
-    Refusal.FULL: Code.RESOURCE_EXHAUSTED,
-    Refusal.STOPPING: Code.UNAVAILABLE,
+    SessionRefusal.CROWDED_OUT: Code.RESOURCE_EXHAUSTED,
+    SessionRefusal.FULL: Code.RESOURCE_EXHAUSTED,
+    SessionRefusal.STOPPING: Code.UNAVAILABLE,
     # As gRPC libraries of other languages answer.
-    Refusal.UNDECODABLE: Code.INTERNAL,
+    SessionRefusal.UNDECODABLE: Code.INTERNAL,
 }
 
 
 class SessionRefusedError(RpcRefusedError):
     """A session ends because of what its peer sent or did not send, or because there is no room for it."""
 
-    def __init__(self, reason: Refusal, cluster: str, detail: str) -> None:
+    def __init__(self, reason: SessionRefusal, cluster: str, detail: str) -> None:
         """`cluster` is empty while it is not known."""
         super().__init__(_CODES.get(reason, Code.INVALID_ARGUMENT), detail)
         self.reason, self.cluster = reason, cluster

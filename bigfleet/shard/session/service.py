@@ -24,7 +24,7 @@ from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.ingest_shares import IngestShares
 from bigfleet.shard.session.openings import CrowdedOutError, Openings
 from bigfleet.shard.session.operator_session import OperatorSession
-from bigfleet.shard.session.refusals import Refusal, SessionRefusedError
+from bigfleet.shard.session.refusals import SessionRefusal, SessionRefusedError
 from bigfleet.shard.session.rollup_intake import RollupIntake
 from bigfleet.shard.session.rollup_lanes import RollupLane, RollupLanes
 from bigfleet.shard.session.session_life import SessionLife
@@ -167,19 +167,21 @@ class SessionService:
                 await self._pay(cluster, _OPENING_S)
         except CrowdedOutError:
             raise SessionRefusedError(
-                Refusal.CROWDED_OUT, "", "too many streams without Hello; this one was silent for longest"
+                SessionRefusal.CROWDED_OUT,
+                "",
+                "too many streams without Hello; this one was silent for longest",
             ) from None
         except TimeoutError:
             raise SessionRefusedError(
-                Refusal.NO_HELLO, "", "a session opens with Hello, and this one did not open in time"
+                SessionRefusal.NO_HELLO, "", "a session opens with Hello, and this one did not open in time"
             ) from None
         finally:
             self._show_silent()
         if not self._may_open():
-            raise SessionRefusedError(Refusal.STOPPING, cluster, "the shard is stopping")
+            raise SessionRefusedError(SessionRefusal.STOPPING, cluster, "the shard is stopping")
         if self._sessions.get(cluster) is None and len(self._sessions) >= self._max_sessions:
             raise SessionRefusedError(
-                Refusal.FULL, cluster, f"this shard serves at most {self._max_sessions} sessions"
+                SessionRefusal.FULL, cluster, f"this shard serves at most {self._max_sessions} sessions"
             )
         return cluster
 
@@ -190,19 +192,19 @@ class SessionService:
         """The cluster that the first frame names, which must be that of the certificate."""
         if data is not None and len(data) > FIRST_FRAME_BYTES:
             raise SessionRefusedError(
-                Refusal.FIRST_FRAME_LARGE,
+                SessionRefusal.FIRST_FRAME_LARGE,
                 "",
                 f"the first frame of a session has {len(data)} bytes, allowed are {FIRST_FRAME_BYTES}",
             )
         first = None if data is None else self._opened(data, "")
         if not isinstance(first, Hello) or not first.cluster:
             raise SessionRefusedError(
-                Refusal.NOT_HELLO, "", "the first frame of a session must be Hello with a cluster id"
+                SessionRefusal.NOT_HELLO, "", "the first frame of a session must be Hello with a cluster id"
             )
         cluster = first.cluster
         if len(cluster) > CLUSTER_ID_CHARACTERS:
             raise SessionRefusedError(
-                Refusal.CLUSTER_ID,
+                SessionRefusal.CLUSTER_ID,
                 cluster,
                 f"the cluster id has {len(cluster)} characters, allowed are {CLUSTER_ID_CHARACTERS}",
             )
@@ -213,7 +215,7 @@ class SessionService:
 
     def _refuse_identity(self, cluster: str, peer: Peer) -> NoReturn:
         self._metrics.counter("bigfleet_shard_session_identity_rejected_total").inc()
-        self._metrics.counter("bigfleet_shard_sessions_refused_total", reason=Refusal.IDENTITY).inc()
+        self._metrics.counter("bigfleet_shard_sessions_refused_total", reason=SessionRefusal.IDENTITY).inc()
         presented = str(peer.identity) if peer.identity else peer.problem
         self._log.error("session_identity_rejected", cluster, peer=peer.address, presented=presented)
         raise IdentityRefusedError(
@@ -237,9 +239,11 @@ class SessionService:
         try:
             return read_operator_frame(data)
         except DecodeError:
-            raise SessionRefusedError(Refusal.UNDECODABLE, cluster, "the frame cannot be decoded") from None
+            raise SessionRefusedError(
+                SessionRefusal.UNDECODABLE, cluster, "the frame cannot be decoded"
+            ) from None
         except InvalidFieldError as error:
-            raise SessionRefusedError(Refusal.FIELDS, cluster, str(error)) from None
+            raise SessionRefusedError(SessionRefusal.FIELDS, cluster, str(error)) from None
 
     def _handle(self, frame: OperatorFrame, session: OperatorSession, lane: RollupLane) -> None:
         match frame:
@@ -254,7 +258,7 @@ class SessionService:
             case Hello():
                 if frame.cluster != session.cluster:
                     raise SessionRefusedError(
-                        Refusal.OTHER_CLUSTER,
+                        SessionRefusal.OTHER_CLUSTER,
                         session.cluster,
                         f"Hello for {cut(frame.cluster)!r} on the session of {session.cluster!r}",
                     )
