@@ -40,7 +40,7 @@ class LimitedLog:
     def __init__(self, log: FilteringBoundLogger, clock: Clock, *, about: str) -> None:
         """`about` is the key under which each line names its peer."""
         self._log, self._clock, self._about = log, clock, about
-        self._windows: dict[tuple[str, str], _Window] = {}
+        self._windows: dict[tuple[str, str | None], _Window] = {}
         self._sweep_at_s = 0.0
 
     def debug(self, event: str, name: str, **values: object) -> None:
@@ -63,7 +63,7 @@ class LimitedLog:
         values: dict[str, object],
     ) -> None:
         name, now_s = cut(name), monotonic_s(self._clock)
-        own, every = self._window(event, name, now_s), self._window(event, "", now_s)
+        own, every = self._window(event, name, now_s), self._window(event, None, now_s)
         if every.lines >= PER_EVENT or (own is not every and own.lines >= PER_NAME):
             own.left_out += 1
             return
@@ -75,13 +75,13 @@ class LimitedLog:
         short = {key: cut(value) if isinstance(value, str) else value for key, value in values.items()}
         write(event, **{self._about: name}, **short, **left_out)
 
-    def _window(self, event: str, name: str, now_s: float) -> _Window:
+    def _window(self, event: str, name: str | None, now_s: float) -> _Window:
         window = self._windows.get((event, name))
         if window is None:
             if len(self._windows) >= _WINDOWS:
                 self._sweep(now_s)
-            if len(self._windows) >= _WINDOWS and name:
-                return self._window(event, "", now_s)  # all new names share one
+            if len(self._windows) >= _WINDOWS and name is not None:
+                return self._window(event, None, now_s)  # all new names share one
             window = self._windows[event, name] = _Window(now_s + WINDOW_S)
         elif window.until_s <= now_s:
             window.until_s, window.lines = now_s + WINDOW_S, 0

@@ -5,6 +5,7 @@ The attackers have good certificates of clusters, the worst case; some have thos
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -204,10 +205,11 @@ async def test_thousands_of_silent_streams_are_few_and_gone_after_their_time(tmp
         ends = [asyncio.ensure_future(end_of(stream)) for stream in streams]
         await siege.shard.until(lambda: any(end.done() for end in ends))
         await is_served(siege)
-        codes = [await end for end in ends]
-        assert set(codes) == {Code.RESOURCE_EXHAUSTED, Code.INVALID_ARGUMENT}
-        # Eight of each certificate at most were left to their deadline, and no more than the flag allows at a time.
-        assert await siege.refused("crowded_out") >= len(streams) - 20 * 8
+        codes = Counter([await end for end in ends])
+        # The library itself cancels some of those that come while more than a thousand wait to be taken up.
+        assert set(codes) <= {Code.RESOURCE_EXHAUSTED, Code.INVALID_ARGUMENT, Code.CANCELLED}
+        assert codes[Code.INVALID_ARGUMENT] <= 20 * 8  # the others did not even have their time
+        assert await siege.refused("crowded_out") == codes[Code.RESOURCE_EXHAUSTED] > 1000
         assert await siege.shard.metric("bigfleet_shard_silent_streams") == 0
         lines = siege.shard.lines("session_refused")
         assert len(lines) < 100
@@ -319,34 +321,31 @@ async def test_one_hostile_cluster_holds_up_none_of_fifty(siege: Besieged) -> No
 
 @pytest.mark.long
 @pytest.mark.rule("shard#ingest-share", "shard#session-log")
-async def test_each_kind_of_flood_for_two_minutes(
-    siege: Besieged, evidence: Callable[[str, Mapping[str, object]], None]
+@pytest.mark.parametrize("kind", floods())
+async def test_two_minutes_of_a_flood(
+    siege: Besieged, kind: str, evidence: Callable[[str, Mapping[str, object]], None]
 ) -> None:
-    before_mb = _memory_mb(siege)
-    for kind, frame in floods().items():
-        honest, logged = Honest(siege, 50), siege.shard.running.log.stat().st_size
-        until_s = asyncio.get_running_loop().time() + 120
-        await asyncio.gather(attack(siege, {kind: frame}, 120), honest.run(10, until_s))
-        waits_s = sorted(honest.waits_s)
-        p99_s = waits_s[int(0.99 * len(waits_s))]
-        grown = siege.shard.running.log.stat().st_size - logged
-        memory_mb = _memory_mb(siege)
-        evidence(
-            "hostile-frames.jsonl",
-            {
-                "flood": kind,
-                "rollups": len(waits_s),
-                "p50_s": round(waits_s[len(waits_s) // 2], 3),
-                "p99_s": round(p99_s, 3),
-                "stalls_above_4s": await siege.stalls(),
-                "log_bytes": grown,
-                "memory_mb": memory_mb,
-            },
-        )
-        assert p99_s < 2.0, kind
-        assert grown < 2_000_000, kind
-    assert await siege.stalls() == 0
-    assert _memory_mb(siege) < before_mb + 300
+    before_mb, honest = _memory_mb(siege), Honest(siege, 50)
+    logged = siege.shard.running.log.stat().st_size
+    until_s = asyncio.get_running_loop().time() + 120
+    await asyncio.gather(attack(siege, {kind: floods()[kind]}, 120), honest.run(10, until_s))
+    waits_s = sorted(honest.waits_s)
+    figures = {
+        "flood": kind,
+        "rollups": len(waits_s),
+        "p50_s": round(waits_s[len(waits_s) // 2], 3),
+        "p99_s": round(waits_s[int(0.99 * len(waits_s))], 3),
+        "worst_s": round(waits_s[-1], 3),
+        "stalls_above_4s": await siege.stalls(),
+        "log_bytes": siege.shard.running.log.stat().st_size - logged,
+        "memory_before_mb": before_mb,
+        "memory_after_mb": _memory_mb(siege),
+    }
+    evidence("hostile-frames.jsonl", figures)
+    assert waits_s[int(0.99 * len(waits_s))] < 2.0, figures
+    assert siege.shard.running.log.stat().st_size - logged < 2_000_000, figures
+    assert await siege.stalls() == 0, figures
+    assert _memory_mb(siege) < before_mb + 300, figures
 
 
 def _memory_mb(siege: Besieged) -> int:

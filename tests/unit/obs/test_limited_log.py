@@ -45,6 +45,17 @@ def test_one_name_gets_few_lines_a_minute_and_the_next_one_says_how_many_were_le
 
 
 @pytest.mark.rule("shard#session-log")
+def test_peers_without_a_name_are_limited_as_one() -> None:
+    async def story() -> None:
+        told = Told()
+        for _ in range(1000):
+            told.limited.warning("refused", "", why="bad")
+        assert len(told.lines()) == PER_NAME
+
+    run_virtual(story())
+
+
+@pytest.mark.rule("shard#session-log")
 def test_ever_new_names_are_limited_together_and_do_not_silence_another_event() -> None:
     async def story() -> None:
         told = Told()
