@@ -18,6 +18,7 @@ import pytest_asyncio
 
 from bigfleet.aio.identity import ADMIN, Identity
 from bigfleet.aio.net import BidiStream, Channel, Code, RpcError
+from bigfleet.shard.session.openings import PER_IDENTITY
 from bigfleet.shard.session.service import FIRST_FRAME_BYTES
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.shard_session import SESSION
@@ -67,12 +68,13 @@ class Besieged:
     async def refused(self, reason: str) -> float:
         return await self.shard.metric(f'bigfleet_shard_sessions_refused_total{{reason="{reason}"}}')
 
-    async def stalls(self) -> int:
-        """How often the event loop was held up for longer than is allowed."""
+    async def longest_stall_s(self) -> float:
+        """The bound of its histogram below which every stall of the event loop was."""
         _, text = await self.shard.get("/metrics")
         name = "bigfleet_event_loop_lag_seconds_bucket"
-        found = dict(re.findall(rf'^{name}{{le="([^"]+)"}} (\S+)$', text, re.MULTILINE))
-        return int(float(found["+Inf"]) - float(found[f"{STALL_S}"]))
+        found = re.findall(rf'^{name}{{le="([^"]+)"}} (\S+)$', text, re.MULTILINE)
+        counts = {float(bound): float(count) for bound, count in found}
+        return min(bound for bound, count in counts.items() if count == counts[float("inf")])
 
 
 @asynccontextmanager
@@ -148,7 +150,7 @@ async def test_no_first_frame_holds_up_the_shard_or_is_taken(siege: Besieged) ->
     codes = {name: await sent_first(attacker, frame) for name, frame in BAD_FIRST_FRAMES.items()}
     assert {name: code for name, code in codes.items() if code not in REFUSED} == {}
     await is_served(siege)
-    assert await siege.stalls() == 0
+    assert await siege.longest_stall_s() <= STALL_S
     large = sum(len(frame) > FIRST_FRAME_BYTES for frame in BAD_FIRST_FRAMES.values())
     assert await siege.refused("first_frame_large") == large > 5
     assert siege.shard.running.log.stat().st_size < 100_000
@@ -178,7 +180,7 @@ async def test_a_bad_later_frame_ends_its_own_session_alone(siege: Besieged) -> 
         assert await end_of(stream) in REFUSED, name
         await honest.send(rollup("honest", 3))
         await echo(honest, "rollup")
-    assert await siege.stalls() == 0
+    assert await siege.longest_stall_s() <= STALL_S
     assert siege.shard.running.log.stat().st_size < 100_000
 
 
@@ -191,7 +193,7 @@ async def test_frames_that_mean_nothing_leave_the_session_open_and_its_order_kep
         await echo(stream, "hello")
     await stream.send(rollup("prod", 3))
     await echo(stream, "rollup")
-    assert await siege.stalls() == 0
+    assert await siege.longest_stall_s() <= STALL_S
 
 
 # Silence
@@ -208,7 +210,7 @@ async def test_thousands_of_silent_streams_are_few_and_gone_after_their_time(tmp
         codes = Counter([await end for end in ends])
         # The library itself cancels some of those that come while more than a thousand wait to be taken up.
         assert set(codes) <= {Code.RESOURCE_EXHAUSTED, Code.INVALID_ARGUMENT, Code.CANCELLED}
-        assert codes[Code.INVALID_ARGUMENT] <= 20 * 8  # the others did not even have their time
+        assert codes[Code.INVALID_ARGUMENT] <= 20 * PER_IDENTITY  # the others did not even have their time
         assert await siege.refused("crowded_out") == codes[Code.RESOURCE_EXHAUSTED] > 1000
         assert await siege.shard.metric("bigfleet_shard_silent_streams") == 0
         lines = siege.shard.lines("session_refused")
@@ -312,7 +314,7 @@ async def test_one_hostile_cluster_holds_up_none_of_fifty(siege: Besieged) -> No
     honest = Honest(siege, 50)
     await asyncio.gather(attack(siege, floods(), 14.0), honest.run(rounds=10))
     assert len(honest.waits_s) == 500  # each was acknowledged
-    assert await siege.stalls() == 0
+    assert await siege.longest_stall_s() <= STALL_S
     waits = await siege.shard.metric('bigfleet_shard_ingest_waits_total{what="rollup"}')
     assert waits > 0
     assert sum(len(siege.shard.lines(event)) for event in ("session_refused", "rollup_rejected")) < 50
@@ -336,7 +338,7 @@ async def test_two_minutes_of_a_flood(
         "p50_s": round(waits_s[len(waits_s) // 2], 3),
         "p99_s": round(waits_s[int(0.99 * len(waits_s))], 3),
         "worst_s": round(waits_s[-1], 3),
-        "stalls_above_4s": await siege.stalls(),
+        "stalls_below_s": await siege.longest_stall_s(),
         "log_bytes": siege.shard.running.log.stat().st_size - logged,
         "memory_before_mb": before_mb,
         "memory_after_mb": _memory_mb(siege),
@@ -344,7 +346,7 @@ async def test_two_minutes_of_a_flood(
     evidence("hostile-frames.jsonl", figures)
     assert waits_s[int(0.99 * len(waits_s))] < 2.0, figures
     assert siege.shard.running.log.stat().st_size - logged < 2_000_000, figures
-    assert await siege.stalls() == 0, figures
+    assert await siege.longest_stall_s() <= STALL_S, figures
     assert _memory_mb(siege) < before_mb + 300, figures
 
 

@@ -12,8 +12,9 @@ from typing import Final
 
 from bigfleet.aio.clock import Clock, timeout
 
-PER_IDENTITY: Final = 8
-"""Silent streams of one certificate's identity. An operator has one, for milliseconds; a few while it reconnects in a hurry."""
+PER_IDENTITY: Final = 2
+"""Silent streams of one certificate's identity. An operator has one, for milliseconds. The library receives a first frame whole before its
+length is known, so this bounds what one certificate can make the shard hold."""
 
 
 class CrowdedOutError(TimeoutError):
