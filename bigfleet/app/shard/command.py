@@ -163,7 +163,7 @@ class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
     max_session_age: Duration = Field(
         default=_DEFAULTS.max_session_age_s,
         ge=0,
-        description="age at which a session ends and its operator connects again, which checks its certificate anew; ages "
+        description="age at which a session ends and its operator connects again, which checks its certificate again; ages "
         "are scattered over a fifth, 0 for no limit",
     )
     ingest_share: float = Field(

@@ -15,7 +15,7 @@ from bigfleet.testing.loop import run_virtual
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-class Told:
+class Written:
     """A limited log and what it wrote."""
 
     def __init__(self) -> None:
@@ -30,16 +30,16 @@ class Told:
 @pytest.mark.rule("shard#session-log")
 def test_one_name_gets_few_lines_a_minute_and_the_next_one_says_how_many_were_left_out() -> None:
     async def story() -> None:
-        told = Told()
+        written = Written()
         for _ in range(1000):
-            told.limited.warning("refused", "greedy", why="bad")
-        told.limited.warning("refused", "modest", why="bad")
-        assert [line["cluster"] for line in told.lines()] == ["greedy"] * PER_NAME + ["modest"]
-        await told.clock.sleep(WINDOW_S)
-        told.limited.error("refused", "greedy", why="bad")
-        assert told.lines()[-1]["lines_left_out"] == 1000 - PER_NAME
-        told.limited.info("refused", "greedy")
-        assert "lines_left_out" not in told.lines()[-1]
+            written.limited.warning("refused", "greedy", why="bad")
+        written.limited.warning("refused", "modest", why="bad")
+        assert [line["cluster"] for line in written.lines()] == ["greedy"] * PER_NAME + ["modest"]
+        await written.clock.sleep(WINDOW_S)
+        written.limited.error("refused", "greedy", why="bad")
+        assert written.lines()[-1]["lines_left_out"] == 1000 - PER_NAME
+        written.limited.info("refused", "greedy")
+        assert "lines_left_out" not in written.lines()[-1]
 
     run_virtual(story())
 
@@ -47,10 +47,10 @@ def test_one_name_gets_few_lines_a_minute_and_the_next_one_says_how_many_were_le
 @pytest.mark.rule("shard#session-log")
 def test_peers_without_a_name_are_limited_as_one() -> None:
     async def story() -> None:
-        told = Told()
+        written = Written()
         for _ in range(1000):
-            told.limited.warning("refused", "", why="bad")
-        assert len(told.lines()) == PER_NAME
+            written.limited.warning("refused", "", why="bad")
+        assert len(written.lines()) == PER_NAME
 
     run_virtual(story())
 
@@ -58,22 +58,22 @@ def test_peers_without_a_name_are_limited_as_one() -> None:
 @pytest.mark.rule("shard#session-log")
 def test_ever_new_names_are_limited_together_and_do_not_silence_another_event() -> None:
     async def story() -> None:
-        told = Told()
+        written = Written()
         for number in range(40_000):
-            told.limited.info("opened", f"c-{number}")
-        assert len(told.lines()) == PER_EVENT
-        told.limited.info("ended", "c-1")
-        assert told.lines()[-1]["event"] == "ended"
-        assert len(told.limited._windows) <= 32_769
+            written.limited.info("opened", f"c-{number}")
+        assert len(written.lines()) == PER_EVENT
+        written.limited.info("ended", "c-1")
+        assert written.lines()[-1]["event"] == "ended"
+        assert len(written.limited._windows) <= 32_769
 
     run_virtual(story())
 
 
 def test_long_texts_are_cut_and_say_how_long_they_were() -> None:
     async def story() -> None:
-        told = Told()
-        told.limited.debug("refused", "x" * 20_000_000, why="y" * 20_000_000, rows=3)
-        (line,) = told.lines()
+        written = Written()
+        written.limited.debug("refused", "x" * 20_000_000, why="y" * 20_000_000, rows=3)
+        (line,) = written.lines()
         assert line["cluster"] == "x" * TEXT + "... (20000000 characters)"
         assert line["why"].startswith("y" * TEXT + "...")
         assert line["rows"] == 3
