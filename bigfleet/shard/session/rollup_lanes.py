@@ -8,7 +8,7 @@ Rules: `shard#two-lanes`, `shard#rollup-ingest`, `shard#ingest-share`; ADR-0235.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import partial
 from typing import Final
 
@@ -20,6 +20,7 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.ingest_shares import IngestShares
 from bigfleet.shard.session.operator_session import OperatorSession
 from bigfleet.shard.session.rollup_intake import RollupIntake
+from bigfleet.shard.session.sessions import Sessions
 from bigfleet.transport.status import GENERIC_DETAIL
 from bigfleet.wire import session_frames
 from bigfleet.wire.rollups import Rollup, RollupReader
@@ -37,14 +38,14 @@ class RollupLanes:
     def __init__(
         self,
         intake: RollupIntake,
-        acknowledge: Callable[[str], bytes],
+        sessions: Sessions,
         *,
         share: float,
         clock: Clock,
         metrics: Metrics,
         log: LimitedLog,
     ) -> None:
-        self.intake, self.acknowledge = intake, acknowledge
+        self.intake, self.sessions = intake, sessions
         self._shares, self._clock, self._metrics, self._log = IngestShares(share), clock, metrics, log
         self._turns: deque[RollupLane] = deque()
         self._working: asyncio.Task[None] | None = None
@@ -129,7 +130,7 @@ class RollupLane:
                 rollup = await asyncio.to_thread(_slice, self._reading)
             except InvalidFieldError as error:
                 self._reading = None
-                self._lanes.intake.refused(self.cluster, error)
+                self._refuse(error)
             else:
                 if rollup is not None:
                     self._reading = None
@@ -143,13 +144,16 @@ class RollupLane:
         try:
             self._apply(self._reader.read(data))
         except InvalidFieldError as error:
-            self._lanes.intake.refused(self.cluster, error)
+            self._refuse(error)
         self._lanes.charge(self.cluster, began_s)
 
     def _apply(self, rollup: Rollup) -> None:
         if self.session.is_open:
             self._lanes.intake.take(rollup)
-            self.session.send(self._lanes.acknowledge(session_frames.ROLLUP_ECHO))
+            self.session.send(self._lanes.sessions.acknowledge(session_frames.ROLLUP_ECHO))
+
+    def _refuse(self, error: InvalidFieldError) -> None:
+        self._lanes.intake.refused(self.cluster, error)
 
 
 def _slice(reading: _Reading) -> Rollup | None:

@@ -78,7 +78,7 @@ class SessionService:
         self._frames = IngestShares(options.ingest_share)
         self._lanes = RollupLanes(
             intake,
-            sessions.acknowledge,
+            sessions,
             share=options.ingest_share,
             clock=context.clock,
             metrics=context.metrics,
