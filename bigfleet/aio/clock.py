@@ -97,7 +97,8 @@ async def timeout(clock: Clock, seconds: float | None) -> AsyncIterator[asyncio.
             return
 
         def expire() -> None:
-            scope.reschedule(float("-inf"))
+            if not scope.expired():  # the body may have been ended early by its holder
+                scope.reschedule(float("-inf"))
 
         timer = clock.call_later(seconds, expire)
         try:

@@ -23,6 +23,9 @@ MAX_MESSAGE_BYTES: Final = 256 * 1024 * 1024
 PROVIDER_MAX_MESSAGE_BYTES: Final = 1024 * 1024 * 1024
 """Limit of provider edges: a listing of 500,000 bound machines is larger than 256 MiB (`shard#large-listings`)."""
 
+CONNECTION_AGE_S: Final = 1800.0
+"""A certificate that is renewed more than half an hour before its end is never shown on a connection after it."""
+
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 """Keys in lower case; bytes only under keys that end in `-bin`."""
 
@@ -113,6 +116,8 @@ class Peer:
     secured: bool = False
     identity: Identity | None = None
     problem: str = ""
+    certificate_ends_ns: int | None = None
+    """When the certificate ends, by the wall clock; None on plaintext and inside one process."""
 
 
 class Call(Protocol):
@@ -320,6 +325,8 @@ class ServeOptions:
     """Per connection. One operator needs one; a dashboard a few; a limit keeps one peer from taking all memory."""
     max_connection_idle_s: float | None = None
     """After how long a connection without calls is closed; None keeps it, as pings detect a dead peer."""
+    max_connection_age_s: float | None = CONNECTION_AGE_S
+    """At which age a secured connection takes no new calls, and its client connects again (`wire#tls-ended`); None for any."""
     reflection: bool = False
     statuses: Mapping[type[BigFleetError], Code] = field(default_factory=dict)
     """Rows of the process's own errors, added to the table of `bigfleet.transport.status`."""

@@ -14,6 +14,7 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.problems import ProblemKind
 from bigfleet.shard.core.shortfalls import REPORTED, age_class, priority_class
 from bigfleet.shard.core.views import AgedShortfall, HoldOff
+from bigfleet.shard.session.refusals import SessionRefusal
 
 _STATES = tuple(state.label for state in MachineState if state is not MachineState.UNSPECIFIED)
 # The original prints an unspecified type with its number, and dashboards know it by that text.
@@ -268,6 +269,26 @@ SHARD_METRICS = catalogue(
         counter(
             "bigfleet_shard_acquisitions_held_off_total",
             "Acquisitions left out because the bootstrap blob of their cluster and profile failed a short while ago.",
+        ),
+        counter(
+            "bigfleet_shard_sessions_refused_total",
+            "Sessions that were refused, or ended because of what their operator sent, by reason.",
+            labels=(Label("reason", tuple(SessionRefusal)),),
+        ),
+        counter(
+            "bigfleet_shard_sessions_expired_total",
+            "Sessions ended because the operator's certificate ended, or because of their age.",
+            labels=(Label("reason", ("certificate", "age")),),
+        ),
+        gauge("bigfleet_shard_silent_streams", "Streams of operators that have not said Hello yet."),
+        counter(
+            "bigfleet_shard_frames_without_payload_total",
+            "Frames of operators that carried nothing this version knows.",
+        ),
+        counter(
+            "bigfleet_shard_ingest_waits_total",
+            "How often a frame or roll-up waited because its cluster had used more than its share of reading time.",
+            labels=(Label("what", ("frame", "rollup")),),
         ),
         counter(
             "bigfleet_shard_session_overflows_total",

@@ -42,5 +42,12 @@ class ShardOptions:
     local_bootstrap: bool = False
     holds: IdleHolds = field(default_factory=IdleHolds)
     outbox_limit: int = BLOBS_WAITING
+    hello_timeout_s: float = 10.0
+    max_silent_streams: int = 5000
+    max_sessions: int = 10_000
+    max_session_age_s: float = 12 * 3600.0
+    """0 for any age (`shard#session-age`)."""
+    ingest_share: float = 0.2
+    """Of one core, what reading the frames of one cluster may take for long (`shard#ingest-share`)."""
     failed_cycles_in_a_row: int = 5
     """After this many failed cycles in a row the process ends, to be restarted (`shard#never-waits`)."""

@@ -17,6 +17,7 @@ from typing import Any, Generic, Self, TypeVar
 import grpc
 import grpc.aio
 
+from bigfleet.aio.clock import Clock, timeout
 from bigfleet.aio.net import (
     ClosedError,
     Code,
@@ -91,8 +92,11 @@ class _Line:
 class GrpcChannel:
     """A way to one target; see `bigfleet.aio.net.Channel`."""
 
-    def __init__(self, target: str, options: DialOptions, tls: TlsStore | None, keepalive: Keepalive) -> None:
+    def __init__(
+        self, target: str, options: DialOptions, tls: TlsStore | None, keepalive: Keepalive, clock: Clock
+    ) -> None:
         self._target, self._options, self._tls, self._keepalive = target, options, tls, keepalive
+        self._clock = clock
         self._ca_pem = b"" if tls is None else tls.fresh_ca_pem() if options.fresh_ca else tls.ca_pem
         self._lines: list[_Line] = []  # the last one takes new calls, the others finish theirs
         self._closed = False
@@ -158,7 +162,7 @@ class GrpcChannel:
                 connected = ready
                 yield ready
             # A retired line says nothing about the new one, which is connecting.
-            if await line.changes(state) and ready:
+            if await line.changes(state) and ready and not await _is_back(line, self._clock):
                 connected = False
                 yield False
 
@@ -185,6 +189,20 @@ class GrpcChannel:
             return grpc.aio.insecure_channel(self._target, options)
         credentials = grpc.ssl_channel_credentials(self._ca_pem, pair.key_pem, pair.cert_pem)
         return grpc.aio.secure_channel(self._target, credentials, options)
+
+
+async def _is_back(line: _Line, clock: Clock) -> bool:
+    """Whether a connection that has just ended is there again: a server ends one well for its age (`wire#tls-ended`)."""
+    try:
+        async with timeout(clock, _BACK_WITHIN_S):
+            while True:
+                state = line.channel.get_state(try_to_connect=True)
+                if state is grpc.ChannelConnectivity.READY:
+                    return True
+                if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE or not await line.changes(state):
+                    return False
+    except TimeoutError:
+        return False
 
 
 class _Responses(Generic[Response]):
@@ -274,6 +292,9 @@ def _channel_options(options: DialOptions) -> list[tuple[str, Any]]:
 def _milliseconds(seconds: float) -> int:
     return max(1, round(seconds * 1000))
 
+
+_BACK_WITHIN_S = 1.0
+"""A handshake takes hundredths of a second; what takes longer is a loss."""
 
 _NOT_CONNECTED = ("failed to connect to all addresses", "DNS resolution failed")
 """How the library words the end of a call that it never handed to a connection; it has no other way of saying so."""

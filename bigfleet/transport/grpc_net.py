@@ -6,6 +6,7 @@ Must never: mix secured and plaintext edges; the TLS flags hold for every gRPC e
 
 from collections.abc import Sequence
 
+from bigfleet.aio.clock import Clock, SystemClock
 from bigfleet.aio.net import DialOptions, ServeOptions, ServerHooks
 from bigfleet.aio.service import BoundService
 from bigfleet.transport.address import parse_listen
@@ -17,6 +18,7 @@ from bigfleet.transport.tls import TlsStore
 
 _DIAL = DialOptions()
 _SERVE = ServeOptions()
+_CLOCK = SystemClock()
 
 
 class GrpcNet:
@@ -28,12 +30,13 @@ class GrpcNet:
         hooks: ServerHooks | None = None,
         *,
         keepalive: Keepalive = KEEPALIVE,
+        clock: Clock = _CLOCK,
     ) -> None:
-        self._tls, self._keepalive = tls, keepalive
+        self._tls, self._keepalive, self._clock = tls, keepalive, clock
         self._hooks = hooks or log_hooks()
 
     def dial(self, target: str, options: DialOptions = _DIAL) -> GrpcChannel:
-        return GrpcChannel(target, options, self._tls, self._keepalive)
+        return GrpcChannel(target, options, self._tls, self._keepalive, self._clock)
 
     async def serve(
         self, address: str, services: Sequence[BoundService], options: ServeOptions = _SERVE
@@ -41,5 +44,11 @@ class GrpcNet:
         dispatcher = Dispatcher(self._hooks, options.statuses)
         place = parse_listen(address)
         return await start_server(
-            place, services, options, dispatcher, tls=self._tls, keepalive=self._keepalive
+            place,
+            services,
+            options,
+            dispatcher,
+            tls=self._tls,
+            keepalive=self._keepalive,
+            clock=self._clock,
         )

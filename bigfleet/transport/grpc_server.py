@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import grpc
 import grpc.aio
 
+from bigfleet.aio.clock import Clock
 from bigfleet.aio.net import ListenError, Metadata, Peer, RpcError, ServeOptions
 from bigfleet.aio.service import BoundMethod, BoundService, RpcKind
 from bigfleet.transport.address import ListenAddress, listen_problem
@@ -54,13 +55,15 @@ async def start_server(
     *,
     tls: TlsStore | None,
     keepalive: Keepalive,
+    clock: Clock,
 ) -> GrpcServer:
     """Listen and serve; `ListenError` when the address is not available."""
-    server = grpc.aio.server(options=_server_options(options, keepalive))
+    server = grpc.aio.server(options=[*_server_options(options, keepalive), *_ageing(options, tls)])
     health = HealthService(service.name for service in services)
     for service in (*services, HEALTH.bind(health)):
         handlers = {
-            name: _handler(method, dispatcher, tls is not None) for name, method in service.methods.items()
+            name: _handler(method, dispatcher, clock if tls else None)
+            for name, method in service.methods.items()
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.name, handlers),))
     if options.reflection:
@@ -107,6 +110,13 @@ def _idle_close(options: ServeOptions) -> list[tuple[str, int]]:
     return [("grpc.max_connection_idle_ms", round(options.max_connection_idle_s * 1000))]
 
 
+def _ageing(options: ServeOptions, tls: TlsStore | None) -> list[tuple[str, int]]:
+    """Let a client connect again now and then, well before its certificate ends; running calls and streams end by themselves."""
+    if tls is None or options.max_connection_age_s is None:
+        return []
+    return [("grpc.max_connection_age_ms", round(options.max_connection_age_s * 1000))]
+
+
 def _bind(server: grpc.aio.Server, address: ListenAddress, tls: TlsStore | None) -> int:
     spelled = (
         f"[::]:{address.port}" if not address.host else str(address)
@@ -150,8 +160,9 @@ def _add_reflection(server: grpc.aio.Server, names: list[str]) -> None:
 class _GrpcCall:
     """A call as a handler sees it."""
 
-    def __init__(self, method: str, context: _Context, secured: bool) -> None:
-        self._method, self._context, self._secured = method, context, secured
+    def __init__(self, method: str, context: _Context, clock: Clock | None) -> None:
+        """The clock tells whether a certificate has ended; None on plaintext."""
+        self._method, self._context, self._clock = method, context, clock
         self._peer: Peer | None = None
         self._trailing: Metadata = ()
 
@@ -187,12 +198,12 @@ class _GrpcCall:
 
     def _find_peer(self) -> Peer:
         address = self._context.peer()
-        if not self._secured:
+        if self._clock is None:
             return Peer(address)
         properties = self._context.auth_context()
         pem = b"".join(properties.get("x509_pem_cert", ()))
         version = b"".join(properties.get("ssl_tls_version", ())).decode("ascii", "replace")
-        return peer_of_certificate(address, pem, version)
+        return peer_of_certificate(address, pem, version, now_ns=self._clock.wall_ns())
 
 
 class _GrpcStream:
@@ -216,16 +227,18 @@ class _GrpcStream:
         await self._context.write(data)
 
 
-def _handler(method: BoundMethod, dispatcher: Dispatcher, secured: bool) -> "grpc.RpcMethodHandler[Any, Any]":
+def _handler(
+    method: BoundMethod, dispatcher: Dispatcher, clock: Clock | None
+) -> "grpc.RpcMethodHandler[Any, Any]":
     async def unary(data: bytes, context: _Context) -> bytes:
-        call = _GrpcCall(method.path, context, secured)
+        call = _GrpcCall(method.path, context, clock)
         try:
             return await dispatcher.unary(method, data, call)
         except RpcError as status:
             await call.end(status)
 
     async def server_stream(data: bytes, context: _Context) -> None:
-        call = _GrpcCall(method.path, context, secured)
+        call = _GrpcCall(method.path, context, clock)
         try:
             async with contextlib.aclosing(dispatcher.server_stream(method, data, call)) as answers:
                 async for answer in answers:
@@ -234,7 +247,7 @@ def _handler(method: BoundMethod, dispatcher: Dispatcher, secured: bool) -> "grp
             await call.end(status)
 
     async def bidi(_requests: object, context: _Context) -> None:
-        call, stream = _GrpcCall(method.path, context, secured), _GrpcStream(context)
+        call, stream = _GrpcCall(method.path, context, clock), _GrpcStream(context)
         try:
             await dispatcher.bidi(method, stream, call)
         except RpcError as status:

@@ -10,6 +10,7 @@ from typing import Final
 
 from cryptography import x509
 
+from bigfleet.aio.clock import nanoseconds
 from bigfleet.aio.identity import ADMIN, READONLY, SCHEME, Identity, Role
 from bigfleet.aio.net import Peer
 from bigfleet.model.errors import InvalidFieldError
@@ -38,8 +39,10 @@ def sole_identity(certificate: x509.Certificate) -> Identity:
     return Identity.parse(uris[0])
 
 
-def peer_of_certificate(address: str, pem: bytes, tls_version: str = _TLS_FLOOR) -> Peer:
+def peer_of_certificate(address: str, pem: bytes, tls_version: str = _TLS_FLOOR, *, now_ns: int = 0) -> Peer:
     """Describe the far end of a TLS connection; what is not exactly one identity becomes a problem, never a guess.
+
+    A certificate that was good when the connection was made may have ended since; from then on it is a problem too.
 
     The version is looked at although the handshake has a floor of its own: that floor depends on which library was
     imported first (see `bigfleet.transport`), this check does not.
@@ -49,7 +52,15 @@ def peer_of_certificate(address: str, pem: bytes, tls_version: str = _TLS_FLOOR)
             address, secured=True, problem=f"the connection speaks {tls_version}, the floor is {_TLS_FLOOR}"
         )
     try:
-        return Peer(address, secured=True, identity=sole_identity(x509.load_pem_x509_certificate(pem)))
+        certificate = x509.load_pem_x509_certificate(pem)
+        ends = certificate.not_valid_after_utc
+        ends_ns = nanoseconds(ends.timestamp())
+        if now_ns > ends_ns:
+            return Peer(
+                address, secured=True, problem=f"a certificate that ended at {ends:%Y-%m-%dT%H:%M:%SZ}"
+            )
+        identity = sole_identity(certificate)
+        return Peer(address, secured=True, identity=identity, certificate_ends_ns=ends_ns)
     except InvalidFieldError as error:
         return Peer(address, secured=True, problem=str(error))
     except ValueError:  # also what cryptography raises for two SAN extensions or an unreadable one

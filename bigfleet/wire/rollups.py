@@ -6,8 +6,9 @@ Rules: `wire#rollup`, `wire#need-identity`; rows are remembered by their bytes, 
 few seconds.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
@@ -25,6 +26,8 @@ from bigfleet.wire.requirements import (
     spreads_to_proto,
 )
 
+SLICE_ROWS: Final = 500
+"""Rows between two pauses, some hundredths of a second of work: what another cluster waits for its turn."""
 _REMEMBERED_ROWS = 4096  # many times the rows of one cluster; each session has its own reader
 
 
@@ -43,6 +46,8 @@ class _Row:
     total: Resources
     unit: Resources
     group: str
+    fingerprint: str
+    """The profile's, made with the row: large roll-ups are read in a thread, and applied where all clusters wait."""
 
 
 class RollupReader:
@@ -54,6 +59,16 @@ class RollupReader:
 
     def read(self, data: bytes) -> Rollup:
         """Make needs of an encoded roll-up, or refuse it whole, naming the row and field."""
+        reading = self.in_slices(data)
+        while True:
+            try:
+                next(reading)
+            except StopIteration as end:
+                whole: Rollup = end.value
+                return whole
+
+    def in_slices(self, data: bytes) -> Generator[None, None, Rollup]:
+        """Read as `read` does, and pause every `SLICE_ROWS` rows, so that readers of many clusters can take turns."""
         try:
             message = _RAW_ROLLUP.FromString(data)
         except DecodeError:
@@ -66,18 +81,20 @@ class RollupReader:
                 "cluster_id", found, f"empty or {self._cluster!r}, the cluster of this session"
             )
         arrival_ns: int = message.timestamp_unix_nanos  # type: ignore[attr-defined]
-        rows = self._read_rows(message.needs)  # type: ignore[attr-defined]
-        return Rollup(
-            self._cluster,
-            arrival_ns,
-            tuple(
+        encoded = message.needs  # type: ignore[attr-defined]
+        needs: list[Need] = []
+        for start in range(0, len(encoded), SLICE_ROWS):
+            if start:
+                yield
+            rows = self._read_rows(encoded[start : start + SLICE_ROWS], start)
+            needs += [
                 Need(self._cluster, row.profile, row.total, row.unit, arrival_ns, row.group) for row in rows
-            ),
-        )
+            ]
+        return Rollup(self._cluster, arrival_ns, tuple(needs))
 
-    def _read_rows(self, encoded: Iterable[bytes]) -> list[_Row]:
+    def _read_rows(self, encoded: Iterable[bytes], first: int) -> list[_Row]:
         rows = []
-        for place, data in enumerate(encoded):
+        for place, data in enumerate(encoded, first):
             row = self._rows.get(data)
             if row is None:
                 row = _read_row(data, f"needs[{place}]")
@@ -123,6 +140,7 @@ def _row_from_proto(message: pb.CapacityNeed) -> _Row:
         resources_from_texts(message.aggregate_resources, "aggregate_resources"),
         resources_from_texts(message.min_unit, "min_unit"),
         message.group,
+        profile.fingerprint,
     )
 
 

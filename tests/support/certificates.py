@@ -25,12 +25,12 @@ class Authority:
     """A development CA in a directory of its own."""
 
     def __init__(self, directory: Path, now: datetime) -> None:
-        self._directory, self._now = directory, now
+        self._directory, self.now = directory, now
         dev_ca.create_ca(directory, now=now)
 
     def issue(self, identity: Identity, name: str | None = None) -> TlsFiles:
         """Return files with exactly the identity given."""
-        return _files(dev_ca.issue(self._directory, identity, name=name, now=self._now))
+        return _files(dev_ca.issue(self._directory, identity, name=name, now=self.now))
 
     def issue_uris(
         self,
@@ -54,8 +54,8 @@ class Authority:
         builder = x509.CertificateBuilder().issuer_name(authority.subject).public_key(key.public_key())
         builder = builder.subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
         builder = builder.serial_number(x509.random_serial_number())
-        builder = builder.not_valid_before(self._now - timedelta(minutes=5))
-        builder = builder.not_valid_after(self._now + ends)
+        builder = builder.not_valid_before(self.now - timedelta(minutes=5))
+        builder = builder.not_valid_after(self.now + ends)
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         certificate = builder.sign(authority_key, hashes.SHA256())

@@ -57,6 +57,11 @@ def options_of(settings: ShardSettings) -> ShardOptions:
         listing_guard_window_s=settings.listing_guard_window,
         audit_strict=settings.audit_strict,
         local_bootstrap=settings.local_bootstrap,
+        hello_timeout_s=settings.hello_timeout,
+        max_silent_streams=settings.max_silent_streams,
+        max_sessions=settings.max_sessions,
+        max_session_age_s=settings.max_session_age,
+        ingest_share=settings.ingest_share,
     )
 
 

@@ -144,6 +144,35 @@ class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
         default=_DEFAULTS.local_bootstrap,
         description="create stub blobs instead of asking operators; for tests",
     )
+    hello_timeout: Duration = Field(
+        default=_DEFAULTS.hello_timeout_s,
+        gt=0,
+        description="how long a new stream may take to say Hello; an operator needs milliseconds, seconds when thousands dial at once",
+    )
+    max_silent_streams: int = Field(
+        default=_DEFAULTS.max_silent_streams,
+        ge=1,
+        description="streams that may be open without Hello; beyond it the one silent for longest ends, so that silence "
+        "costs bounded memory",
+    )
+    max_sessions: int = Field(
+        default=_DEFAULTS.max_sessions,
+        ge=1,
+        description="operators that may be connected at the same time; more are refused, so that memory is bounded",
+    )
+    max_session_age: Duration = Field(
+        default=_DEFAULTS.max_session_age_s,
+        ge=0,
+        description="age at which a session ends and its operator connects again, which checks its certificate again; ages "
+        "are scattered over a fifth, 0 for no limit",
+    )
+    ingest_share: float = Field(
+        default=_DEFAULTS.ingest_share,
+        gt=0,
+        le=1,
+        description="share of one core that reading one cluster's frames may take for long; a cluster beyond it waits, so "
+        "that the others do not",
+    )
     seed_machines: int = Field(default=0, ge=0, description="in-process fake: Idle machines")
     seed_speculative: int = Field(default=0, ge=0, description="in-process fake: on-demand slots")
     seed_spot: int = Field(default=0, ge=0, description="in-process fake: spot slots")

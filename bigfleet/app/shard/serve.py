@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 
 from structlog.typing import FilteringBoundLogger
 
+from bigfleet.aio.clock import Clock, SystemClock
 from bigfleet.aio.identity import Role
 from bigfleet.aio.net import Peer, ServerHooks
 from bigfleet.aio.proc import SystemProc
@@ -31,6 +32,7 @@ from bigfleet.app.shard.build import RunningShard, listening_shard
 from bigfleet.app.shard.command import ShardSettings
 from bigfleet.app.switch_interval import short_switch_interval
 from bigfleet.cli.framework.console import Console
+from bigfleet.obs.limited_log import LimitedLog
 from bigfleet.obs.loop_lag import sample_loop_lag
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.fake.provider import FakeProvider
@@ -61,7 +63,7 @@ async def _serve(settings: ShardSettings, console: Console) -> int:
             short_switch_interval(),
         ):
             tls = tls_store(settings, log)
-            seams = system_seams(GrpcNet(tls, _hooks(log)), proc)
+            seams = system_seams(GrpcNet(tls, _hooks(log, SystemClock())), proc)
             metrics = process_metrics(SHARD_METRICS, console)
             tidying = asyncio.ensure_future(freeze_live_objects(seams.clock))
             try:
@@ -153,9 +155,12 @@ async def _shed(settings: ShardSettings, running: RunningShard, seams: Seams) ->
     await asyncio.get_running_loop().create_future()
 
 
-def _hooks(log: FilteringBoundLogger) -> ServerHooks:
+def _hooks(log: FilteringBoundLogger, clock: Clock) -> ServerHooks:
+    refusals = LimitedLog(log, clock, about="presented")
+
     def refused(method: str, peer: Peer, why: str) -> None:
-        log.error("identity_refused", method=method, peer=peer.address, why=why)
+        presented = str(peer.identity or peer.problem)
+        refusals.error("identity_refused", presented, method=method, peer=peer.address, why=why)
 
     def defect(method: str, error: BaseException) -> None:
         log.error("handler_defect", method=method, exc_info=error)

@@ -46,6 +46,11 @@ class OperatorSession:
     def is_open(self) -> bool:
         return not self.ended.done()
 
+    @property
+    def awaits_answers(self) -> bool:
+        """Whether requests wait for the operator."""
+        return bool(self._waiting)
+
     def end(self, why: RpcRefusedError) -> None:
         """End the stream with a status, and fail the waiting requests. The first reason counts."""
         if not self.ended.done():

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from bigfleet.model.buckets import ALL_BUCKETS, label_of
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.needs_table import NeedsTable
+from bigfleet.obs.limited_log import LimitedLog
 from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.rollup_guard import RollupGuard, is_drop
 from bigfleet.wire.rollups import Rollup
@@ -22,7 +23,8 @@ class RollupIntake:
     def __init__(self, context: ShardContext, wake: Callable[[], None]) -> None:
         self._guard = RollupGuard(enabled=context.options.empty_rollup_guard)
         self._first_seen, self._steady = context.first_seen, context.steady
-        self._metrics, self._log, self._wake = context.metrics, context.log, wake
+        self._metrics, self._wake = context.metrics, wake
+        self._log = LimitedLog(context.log, context.clock, about="cluster")
         self.needs = NeedsTable()
         self.reported: set[str] = set()
         """Clusters that sent a valid roll-up, even if empty or held; never cleared."""
@@ -42,7 +44,7 @@ class RollupIntake:
     def refused(self, cluster: str, error: InvalidFieldError) -> None:
         """A roll-up was invalid: the last good demand stays."""
         self._metrics.counter("bigfleet_shard_rollups_rejected_total", cluster=cluster).inc()
-        self._log.error("rollup_rejected", cluster=cluster, problem=str(error))
+        self._log.error("rollup_rejected", cluster, problem=str(error))
 
     def take(self, rollup: Rollup) -> None:
         """Apply a roll-up, or hold it."""
@@ -56,14 +58,10 @@ class RollupIntake:
         if held or held_before:
             self._metrics.gauge("bigfleet_shard_rollup_quarantined", cluster=cluster).set(held)
         if not accepts:
-            self._log.warning(
-                "rollup_held", cluster=cluster, rows=rows, accepted_rows=accepted_before, held=held
-            )
+            self._log.warning("rollup_held", cluster, rows=rows, accepted_rows=accepted_before, held=held)
             return
         if held_before and is_drop(rows, accepted_before):
-            self._log.warning(
-                "rollup_drop_confirmed", cluster=cluster, rows=rows, accepted_rows=accepted_before
-            )
+            self._log.warning("rollup_drop_confirmed", cluster, rows=rows, accepted_rows=accepted_before)
         before = self.needs.of_cluster(cluster)
         changed = self.needs.replace(cluster, rollup.needs)
         self.accepted_ns[cluster] = self._steady.now_ns()

@@ -74,11 +74,16 @@ class Network:
         self._connections: list[Connection] = []
 
     def host(
-        self, name: str, identity: Identity | None = None, hooks: ServerHooks | None = None
+        self,
+        name: str,
+        identity: Identity | None = None,
+        hooks: ServerHooks | None = None,
+        *,
+        certificate_ends_ns: int | None = None,
     ) -> "MemoryNet":
         """Return the network as a process on one host sees it; several processes may share a host."""
         problem = "" if identity or not self._secured else "no bigfleet:// URI"
-        peer = Peer(name, self._secured, identity if self._secured else None, problem)
+        peer = Peer(name, self._secured, identity if self._secured else None, problem, certificate_ends_ns)
         return MemoryNet(self, peer, hooks or log_hooks())
 
     def add_name(self, name: str, host: str) -> None:

@@ -1,8 +1,9 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from bigfleet.aio.clock import nanoseconds
 from bigfleet.aio.identity import ADMIN, Identity
 from bigfleet.transport.identity import peer_of_certificate
 from tests.support.certificates import Authority
@@ -40,3 +41,14 @@ def test_a_good_certificate_below_the_floor_is_a_problem(authority: Authority, v
     peer = peer_of_certificate("here", authority.issue(ADMIN).cert.read_bytes(), version)
     assert peer.identity is None
     assert "TLSv1.3" in peer.problem
+
+
+@pytest.mark.rule("wire#tls-ended")
+def test_a_certificate_that_has_ended_since_its_handshake_is_a_problem(authority: Authority) -> None:
+    pem = authority.issue_uris("x", ["bigfleet://shard/a"], ends=timedelta(hours=1)).cert.read_bytes()
+    ends_ns = nanoseconds((NOW + timedelta(hours=1)).timestamp())
+    before = peer_of_certificate("here", pem, now_ns=ends_ns)
+    assert (before.identity, before.certificate_ends_ns) == (Identity.shard("a"), ends_ns)
+    after = peer_of_certificate("here", pem, now_ns=ends_ns + 1)
+    assert (after.secured, after.identity) == (True, None)
+    assert after.problem == "a certificate that ended at 2030-01-01T01:00:00Z"

@@ -9,7 +9,7 @@ from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread, WhenUnsatisfiable
 from bigfleet.v1alpha1 import capacity_pb2 as pb
-from bigfleet.wire.rollups import Rollup, RollupReader, rollup_to_proto
+from bigfleet.wire.rollups import SLICE_ROWS, Rollup, RollupReader, rollup_to_proto
 from tests.support.builders import amounts
 
 NEED = Need(
@@ -116,3 +116,22 @@ def test_the_memory_of_rows_is_bounded() -> None:
         needs = tuple(Need("a", Profile(priority=start + step), arrival_ns=1) for step in range(1000))
         assert len(reader.read(rollup_to_proto(Rollup("a", 1, needs)).SerializeToString()).needs) == 1000
     assert len(reader._rows) <= 4096
+
+
+@pytest.mark.rule("shard#ingest-share")
+def test_a_large_roll_up_is_read_in_slices_to_the_same_needs() -> None:
+    needs = tuple(Need("a", Profile(priority=row), arrival_ns=1) for row in range(2 * SLICE_ROWS + 1))
+    data = rollup_to_proto(Rollup("a", 1, needs)).SerializeToString()
+    reading = RollupReader("a").in_slices(data)
+    next(reading)
+    next(reading)
+    with pytest.raises(StopIteration) as end:
+        next(reading)
+    assert end.value.value == RollupReader("a").read(data) == Rollup("a", 1, needs)
+
+
+def test_a_bad_row_of_a_later_slice_is_named_by_its_place_in_the_whole() -> None:
+    message = rollup_to_proto(Rollup("a", 1, (Need("a", Profile()),) * (SLICE_ROWS + 3)))
+    message.needs[SLICE_ROWS + 1].aggregate_resources["cpu"] = "12x"
+    with pytest.raises(InvalidFieldError, match=rf"^needs\[{SLICE_ROWS + 1}\]"):
+        RollupReader("a").read(message.SerializeToString())

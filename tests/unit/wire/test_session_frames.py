@@ -3,12 +3,14 @@
 import pytest
 from google.protobuf.message import DecodeError
 
+from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import MachineState
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.v1alpha1 import capacity_pb2, shard_pb2
 from bigfleet.wire import session_frames
 from bigfleet.wire.session_frames import (
+    MAX_FIELDS,
     Blob,
     Hello,
     NoPayload,
@@ -71,6 +73,32 @@ def test_fields_of_tomorrow_are_stepped_over() -> None:
 def test_what_is_no_message_is_refused(data: bytes) -> None:
     with pytest.raises(DecodeError):
         read_operator_frame(data)
+
+
+@pytest.mark.rule("wire#frame-fields")
+@pytest.mark.parametrize(
+    "field",
+    [
+        pytest.param(b"\x0a\x00", id="a hello"),
+        pytest.param(b"\x12\x00", id="a roll-up"),
+        pytest.param(b"\x12\x00\x0a\x00", id="two kinds in turn"),
+        pytest.param(b"\x78\x01", id="an unknown number"),
+        pytest.param(b"\x82\x01\x00", id="an unknown message"),
+    ],
+)
+def test_a_frame_of_many_fields_is_given_up_at_the_thousandth(field: bytes) -> None:
+    read_operator_frame(field * (MAX_FIELDS // 2))
+    with pytest.raises(InvalidFieldError, match="frame: found 'more than 1024 fields'"):
+        read_operator_frame(field * 4_000_000)
+
+
+def test_as_many_parts_as_are_allowed_are_put_together_in_order() -> None:
+    rows = [capacity_pb2.CapacityNeed(priority=row) for row in range(MAX_FIELDS)]
+    parts = (pb.OperatorMessage(rollup=capacity_pb2.ClusterCapacityNeeds(needs=[row])) for row in rows)
+    merged = read_operator_frame(b"".join(part.SerializeToString() for part in parts))
+    assert isinstance(merged, RollupBytes)
+    read = capacity_pb2.ClusterCapacityNeeds.FromString(merged.data)
+    assert [row.priority for row in read.needs] == list(range(MAX_FIELDS))
 
 
 def test_a_blob_is_not_shown() -> None:
