@@ -6,10 +6,10 @@ Rules: `packaging#settings-sources`, `providers#transport`.
 
 from pydantic import Field
 
-from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
+from bigfleet.cli.framework.settings import ConnectionFlags, ProcessFlags, TlsFlags
 
 
-class ProviderFlags(ProcessFlags, TlsFlags):
+class ProviderFlags(ProcessFlags, TlsFlags, ConnectionFlags):
     """Flags of every provider program."""
 
     reflection: bool = Field(default=True, description="serve gRPC reflection")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from bigfleet.aio.net import DialOptions, ServeOptions, ServerHooks
 from bigfleet.aio.service import BoundService
 from bigfleet.transport.address import parse_listen
+from bigfleet.transport.connections import NO_REPORT, ConnectionReport, GrpcLimits
 from bigfleet.transport.dispatch import Dispatcher, log_hooks
 from bigfleet.transport.grpc_channel import GrpcChannel
 from bigfleet.transport.grpc_server import GrpcServer, start_server
@@ -17,6 +18,7 @@ from bigfleet.transport.tls import TlsStore
 
 _DIAL = DialOptions()
 _SERVE = ServeOptions()
+_LIMITS = GrpcLimits()
 
 
 class GrpcNet:
@@ -28,8 +30,10 @@ class GrpcNet:
         hooks: ServerHooks | None = None,
         *,
         keepalive: Keepalive = KEEPALIVE,
+        limits: GrpcLimits = _LIMITS,
+        report: ConnectionReport = NO_REPORT,
     ) -> None:
-        self._tls, self._keepalive = tls, keepalive
+        self._tls, self._keepalive, self._limits, self._report = tls, keepalive, limits, report
         self._hooks = hooks or log_hooks()
 
     def dial(self, target: str, options: DialOptions = _DIAL) -> GrpcChannel:
@@ -41,5 +45,12 @@ class GrpcNet:
         dispatcher = Dispatcher(self._hooks, options.statuses)
         place = parse_listen(address)
         return await start_server(
-            place, services, options, dispatcher, tls=self._tls, keepalive=self._keepalive
+            place,
+            services,
+            options,
+            dispatcher,
+            tls=self._tls,
+            keepalive=self._keepalive,
+            limits=self._limits,
+            report=self._report,
         )

@@ -9,6 +9,7 @@ are not public, held by the contract test.
 from typing import Any
 
 from pysyncobj.node import Node, TCPNode
+from pysyncobj.tcp_server import SERVER_STATE
 from pysyncobj.transport import TCPTransport
 
 from bigfleet.coordinator.raft.message_guard import MessageGuard, MessageRefused
@@ -36,6 +37,12 @@ class GuardedTransport(TCPTransport):  # type: ignore[misc]  # the library has n
     def __init__(self, raft: Any, me: Node | None, others: Any, guard: MessageGuard) -> None:
         self._guard = guard
         super().__init__(raft, me, others)
+
+    def _onTick(self) -> None:  # noqa: N802 - the library's name
+        # The library closes its port when an accept fails, be it for a descriptor that another thread gives back at once.
+        if self._ready and self._server is not None:
+            self._ready = self._server._TcpServer__state != SERVER_STATE.UNBINDED
+        super()._onTick()
 
     def send(self, node: Any, message: Any) -> bool:
         tagged = self._guard.outgoing(str(node.id), message, self._syncObj)

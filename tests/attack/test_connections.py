@@ -1,0 +1,151 @@
+"""Silent and slow connections: no replica ends, probes are answered, writes go on.
+
+Everything is on 127.0.0.1, so strangers and peers share an address; a stranger elsewhere has less effect.
+Rules: `packaging#connection-limits`, `coordinator#raft-flood`.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from bigfleet.aio.net import Code, RpcError
+from bigfleet.transport.coordinator import ASSIGN_DOMAIN, facts_of
+from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.connection_flood import ConnectionFlood
+from tests.support.coordinator.fault_rounds import register
+from tests.support.coordinator.processes import PATIENCE_S, ProcessCluster
+from tests.support.program import http_get, running
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
+
+# The beginning of HTTP/2, which is also a frame of 0x20495250 bytes for Raft: closed at its fourth byte.
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+ELSEWHERE = (Code.FAILED_PRECONDITION, Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED)
+
+
+class Writer:
+    """Assigns one domain after another at whichever replica leads."""
+
+    def __init__(self, cluster: ProcessCluster) -> None:
+        self._channels = {
+            member.grpc_address: cluster.net.dial(member.grpc_address) for member in cluster.members
+        }
+        self._address = next(iter(self._channels))
+        self.acknowledged = 0
+
+    async def write(self) -> None:
+        """Return once one more write is acknowledged."""
+        tried = 0
+        value = f"written-{self.acknowledged}"
+        request = pb.AssignDomainRequest(topology_key="zone", topology_value=value, shard_id="shard-0")
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                try:
+                    await self._channels[self._address].unary(ASSIGN_DOMAIN, request, timeout_s=2.0)
+                except RpcError as error:
+                    if error.code not in ELSEWHERE:
+                        raise
+                    tried += 1
+                    hint = facts_of(error.trailing).leader
+                    others = list(self._channels)
+                    self._address = hint if hint in self._channels else others[tried % len(others)]
+                    await asyncio.sleep(0.05)
+                else:
+                    self.acknowledged += 1
+                    return
+
+    async def close(self) -> None:
+        for channel in self._channels.values():
+            await channel.close()
+
+
+def times_led(cluster: ProcessCluster) -> int:
+    """How often a replica began to serve as the leader so far."""
+    lines = [line for member in cluster.members for line in member.log_text().splitlines()]
+    return sum(json.loads(line).get("event") == "serving" for line in lines if line.startswith("{"))
+
+
+async def withstands(
+    cluster: ProcessCluster, flood: ConnectionFlood, goes_on: Callable[[], Awaitable[bool]]
+) -> None:
+    """Write during a flood until it need not go on; then every replica runs and leadership moved once at most."""
+    writer = Writer(cluster)
+    try:
+        await writer.write()
+        led = times_led(cluster)
+        assert led
+        with flood:
+            while await goes_on():
+                await writer.write()
+                assert all(member.is_running for member in cluster.members), cluster.tails()
+        assert times_led(cluster) <= led + 1, cluster.tails()
+        assert writer.acknowledged > 1
+    finally:
+        await writer.close()
+
+
+def ports_of(cluster: ProcessCluster) -> list[int]:
+    return [port for member in cluster.members for port in (member.grpc_port, member.raft_port)]
+
+
+@pytest.mark.rule("packaging#connection-limits", "coordinator#raft-flood")
+async def test_coordinators_with_256_descriptors_write_on_under_silent_and_slow_connections(
+    tmp_path: Path,
+) -> None:
+    async with ProcessCluster(tmp_path, proxied=False, descriptors=256) as cluster:
+        cluster.start_all()
+        await cluster.formed()
+        await register(cluster)
+        flood = ConnectionFlood(*ports_of(cluster), count=1200, per_second=600, dripped=PREFACE)
+
+        async def goes_on() -> bool:
+            # More than three processes of 256 descriptors could hold, all at the same time or one after the other.
+            return flood.opened < 2400
+
+        await withstands(cluster, flood, goes_on)
+        # And strangers do not keep a newcomer out for good.
+        fresh = Writer(cluster)
+        with ConnectionFlood(*ports_of(cluster), count=1200, per_second=300) as again:
+            while again.opened < 600:  # noqa: ASYNC110 - a fact of another thread
+                await asyncio.sleep(0.05)
+            await fresh.write()
+        await fresh.close()
+
+
+@pytest.mark.long
+@pytest.mark.rule("packaging#connection-limits", "coordinator#raft-flood")
+async def test_coordinators_with_1024_descriptors_withstand_5000_connections_for_two_minutes(
+    tmp_path: Path,
+) -> None:
+    async with ProcessCluster(tmp_path, proxied=False, descriptors=1024) as cluster:
+        cluster.start_all()
+        await cluster.formed()
+        await register(cluster)
+        flood = ConnectionFlood(*ports_of(cluster), count=5000, per_second=2000, dripped=PREFACE)
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + 120
+
+        async def goes_on() -> bool:
+            return loop.time() < until_s
+
+        await withstands(cluster, flood, goes_on)
+
+
+@pytest.mark.rule("packaging#connection-limits")
+async def test_probes_of_a_process_are_answered_under_slow_connections() -> None:
+    flags = ["--addr=127.0.0.1:0", "--metrics-addr=127.0.0.1:0", "--log-format=json"]
+    async with running("bigfleet-fake-provider", *flags) as provider:
+        port = provider.ports["metrics_port"]
+        with ConnectionFlood(port, count=400, per_second=300, dripped=b"GET /healthz HTTP/1.1\r\n") as flood:
+            answered = 0
+            while flood.opened < 900:
+                assert (await http_get(port, "/readyz"))[0] == 200
+                answered += 1
+            assert flood.ended > 0
+        assert answered > 20
+        assert await provider.metric(
+            'bigfleet_connections_refused_total{listener="http",reason="full"}'
+        ) + await provider.metric('bigfleet_connections_refused_total{listener="http",reason="address"}')
