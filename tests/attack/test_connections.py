@@ -6,17 +6,23 @@ Rules: `packaging#connection-limits`, `coordinator#raft-flood`.
 
 import asyncio
 import json
+import resource
+import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from bigfleet.aio.identity import ADMIN
 from bigfleet.aio.net import Code, RpcError
 from bigfleet.transport.coordinator import ASSIGN_DOMAIN, facts_of
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
+from tests.support.certificates import Authority
 from tests.support.connection_flood import ConnectionFlood
 from tests.support.coordinator.fault_rounds import register
-from tests.support.coordinator.processes import PATIENCE_S, ProcessCluster
+from tests.support.coordinator.processes import PATIENCE_S, ProcessCluster, settled_port
 from tests.support.program import http_get, running
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
@@ -149,3 +155,42 @@ async def test_probes_of_a_process_are_answered_under_slow_connections() -> None
         assert await provider.metric(
             'bigfleet_connections_refused_total{listener="http",reason="full"}'
         ) + await provider.metric('bigfleet_connections_refused_total{listener="http",reason="address"}')
+
+
+@pytest.mark.rule("coordinator#raft-flood")
+async def test_refused_connections_on_the_raft_port_leave_the_memory_as_it_was(tmp_path: Path) -> None:
+    """Each used to keep 300 KB until a full collection an hour later; 600 are 180 MB."""
+    files = Authority(tmp_path, datetime.now(UTC)).issue(ADMIN, "coordinator-0")
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"s" * 32)
+    raft, others = settled_port(), [settled_port() for _ in range(4)]
+    peers = [f"coordinator-0@127.0.0.1:{raft}@127.0.0.1:{settled_port()}"]
+    peers += [f"coordinator-{n}@127.0.0.1:{others[n]}@127.0.0.1:{others[n + 2]}" for n in (0, 1)]
+    flags = ["--id=coordinator-0", "--listen=127.0.0.1:0", f"--raft-bind=127.0.0.1:{raft}", "--replicas=3"]
+    flags += [f"--peers={','.join(peers)}", f"--data-dir={tmp_path / 'data'}", f"--raft-secret-file={secret}"]
+    flags += ["--metrics-addr=127.0.0.1:0", "--log-format=json", f"--tls-ca={files.ca}"]
+    flags += [f"--tls-cert={files.cert}", f"--tls-key={files.key}"]
+
+    def refused(number: int) -> None:
+        for _ in range(number):
+            with (
+                socket.create_connection(("127.0.0.1", raft), timeout=PATIENCE_S) as stranger,
+                suppress(ConnectionError),
+            ):
+                stranger.sendall(b"\x07" * 300)
+                while stranger.recv(4096):
+                    pass
+
+    async with running("bigfleet", "coordinator", *flags) as coordinator:
+        await asyncio.to_thread(refused, 50)
+        before = resident_mb(coordinator.running.pid)
+        await asyncio.to_thread(refused, 600)
+        assert resident_mb(coordinator.running.pid) - before < 40
+        assert await coordinator.metric('bigfleet_coordinator_raft_rejected_total{reason="handshake"}') >= 650
+        assert len(coordinator.lines("raft_connection_refused")) <= 3
+
+
+def resident_mb(pid: int) -> float:
+    """Return the memory that a process holds."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() / 1e6

@@ -40,8 +40,9 @@ class GuardedTransport(TCPTransport):  # type: ignore[misc]  # the library has n
 
     def _onTick(self) -> None:  # noqa: N802 - the library's name
         # The library closes its port when an accept fails, be it for a descriptor that another thread gives back at once.
-        if self._ready and self._server is not None:
-            self._ready = self._server._TcpServer__state != SERVER_STATE.UNBINDED
+        server = self._server
+        if self._ready and server is not None and server._TcpServer__state == SERVER_STATE.UNBINDED:
+            self._ready = False
         super()._onTick()
 
     def send(self, node: Any, message: Any) -> bool:
