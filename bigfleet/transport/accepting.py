@@ -1,8 +1,8 @@
 """A listener that accepts at a bounded rate and survives a lack of descriptors.
 
-Why: asyncio's own server accepts a hundred connections a turn, logs a traceback a second while descriptors lack, and leaves
-the choice of what to close to nobody. A connection costs Python about a millisecond with TLS; accepted without a bound, a
-flood takes the interpreter from the threads that keep a replica alive. Connections beyond the rate wait in the kernel.
+Why: asyncio's own server accepts a hundred connections a turn and logs a traceback a second while descriptors lack. A
+connection with TLS costs Python some milliseconds; accepted without a bound, a flood takes the interpreter from the threads
+that keep a replica alive. Connections beyond the rate wait in the kernel.
 Must never: hold an accepted socket without an owner, or end because an accept failed.
 Rules: `packaging#connection-limits`.
 """
@@ -26,7 +26,7 @@ OnAccepted = Callable[[socket.socket, str], object]
 
 
 def bind_all(address: ListenAddress) -> list[socket.socket]:
-    """Return sockets that listen on every address the name stands for; raises OSError."""
+    """Return sockets that listen on every address of the name; raises OSError."""
     found = socket.getaddrinfo(
         address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )

@@ -127,8 +127,8 @@ class GrpcLimits:
     """Two for each of 5,000 operators, since a reconnect may overlap the session before; less where descriptors are few."""
     unproven_per_address: int = 256
     """Above it an address loses its oldest connections without a call when the listener runs full."""
-    handshake_s: float = 10.0
-    """For TLS and the first HTTP/2 frames; a healthy peer takes less than one even under load."""
+    handshake_s: float = 20.0
+    """For TLS and the first HTTP/2 frames; as long as our own clients wait when all of them come back at once."""
 
     def __post_init__(self) -> None:
         if self.max_connections < 1:

@@ -1,7 +1,7 @@
 """Ends connections of a gRPC listener that make no call, when it runs full.
 
 Why: the gRPC library accepts by itself. It has a limit on connections and a deadline for handshakes, but no limit per
-address, and at its limit it refuses whoever comes next. So a stranger who opens connections as fast as they end would keep
+address, and at its limit it refuses the next peer, known or not. So a stranger who opens connections as fast as they end would keep
 our own peers out.
 How: while the lowest free descriptor says that the listener may be running full, the process's own sockets are looked
 through in a thread. Those of this port that no call ever came over are shut down: of the address that holds most of them

@@ -160,7 +160,10 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(self._limits.line_bytes, loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-        transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted)
+        try:
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted)
+        except OSError:
+            return  # the peer is gone already
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         try:
             # A peer that goes away, or one that has to go, ends a connection without a log line.

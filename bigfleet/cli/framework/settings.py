@@ -108,9 +108,9 @@ class ConnectionFlags(Flags):
         description="connections without a call that one address keeps while the listener runs full; the oldest end",
     )
     handshake_timeout: Duration = Field(
-        default=10.0,
+        default=20.0,
         gt=0,
-        description="time for TLS and the first HTTP/2 frames; a healthy peer needs less than a second",
+        description="time for TLS and the first HTTP/2 frames; as long as our own clients wait when all come back at once",
     )
 
 

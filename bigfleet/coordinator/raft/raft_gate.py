@@ -84,7 +84,7 @@ class RaftGate:
 
     def _on_accepted(self, accepted: socket.socket, address: str) -> None:
         end = PipeEnd()
-        task = self._loop.create_task(self._serve(accepted, end))
+        task = self._loop.create_task(self._serve_until_refused(accepted, end))
 
         def ended(done: asyncio.Task[None]) -> None:
             self._book.leave(done)
@@ -101,6 +101,13 @@ class RaftGate:
 
     def _say_open(self) -> None:
         self._report.on_open(Listener.RAFT, len(self._book), self._limits.connections)
+
+    async def _serve_until_refused(self, accepted: socket.socket, end: PipeEnd) -> None:
+        try:
+            await self._serve(accepted, end)
+        except asyncio.CancelledError as error:
+            # To make room, or at the end: nothing waits for this task. Unforgotten, the task would keep the error.
+            forget_frames(error)
 
     async def _serve(self, accepted: socket.socket, end: PipeEnd) -> None:
         me = asyncio.current_task()

@@ -25,7 +25,7 @@ from bigfleet.coordinator.raft.raft_gate import LIMITS, RaftGate
 from bigfleet.coordinator.raft.relays import Relays
 from bigfleet.coordinator.raft.replica import Replica
 from bigfleet.transport.address import ListenAddress
-from bigfleet.transport.connections import ConnectionReport
+from bigfleet.transport.connections import BookLimits, ConnectionReport
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from tests.support.certificates import Authority
 from tests.support.coordinator.local_cluster import LocalCluster
@@ -159,6 +159,46 @@ def test_more_connections_than_the_limit_are_ended_the_oldest_first(tmp_path: Pa
             writer.transport.abort()
 
     asyncio.run(scenario())
+
+
+def test_a_connection_that_made_room_leaves_nothing_for_the_collector(tmp_path: Path) -> None:
+    """It is cancelled in the middle of its handshake, with the TLS buffers in its frames."""
+    replica = Authority(tmp_path, datetime.now(UTC)).issue(ADMIN, "replica")
+    places = 4
+
+    async def scenario() -> None:
+        counts: list[int] = []
+        gate = RaftGate(
+            ListenAddress("127.0.0.1", 0),
+            RaftTls(TlsStore(replica, print)),
+            on_refused=lambda _reason, _detail: None,
+            report=ConnectionReport(on_open=lambda _listener, count, _limit: counts.append(count)),
+            limits=BookLimits(places, places, places),
+        )
+        port = gate.listen()
+        with without_collector():
+            before = held()
+            silent = [
+                await asyncio.to_thread(socket.create_connection, ("127.0.0.1", port)) for _ in range(24)
+            ]
+            async with asyncio.timeout(SOON_S):
+                for each in silent[: -2 * places]:
+                    await asyncio.to_thread(wait_closed, each)
+            after = held()
+        await gate.close()
+        for each in silent:
+            each.close()
+        assert all(after[name] - before[name] <= 2 * places + 2 for name in HELD), (before, after)
+
+    asyncio.run(scenario())
+
+
+def wait_closed(connection: socket.socket) -> None:
+    """Read until the other side has closed."""
+    connection.settimeout(SOON_S)
+    with suppress(ConnectionError):
+        while connection.recv(4096):
+            pass
 
 
 def test_a_lack_of_descriptors_is_no_dead_raft(monkeypatch: pytest.MonkeyPatch) -> None:
