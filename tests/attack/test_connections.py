@@ -165,7 +165,7 @@ async def test_refused_connections_on_the_raft_port_leave_the_memory_as_it_was(t
     secret.write_bytes(b"s" * 32)
     raft, others = settled_port(), [settled_port() for _ in range(4)]
     peers = [f"coordinator-0@127.0.0.1:{raft}@127.0.0.1:{settled_port()}"]
-    peers += [f"coordinator-{n}@127.0.0.1:{others[n]}@127.0.0.1:{others[n + 2]}" for n in (0, 1)]
+    peers += [f"coordinator-{n}@127.0.0.1:{others[n - 1]}@127.0.0.1:{others[n + 1]}" for n in (1, 2)]
     flags = ["--id=coordinator-0", "--listen=127.0.0.1:0", f"--raft-bind=127.0.0.1:{raft}", "--replicas=3"]
     flags += [f"--peers={','.join(peers)}", f"--data-dir={tmp_path / 'data'}", f"--raft-secret-file={secret}"]
     flags += ["--metrics-addr=127.0.0.1:0", "--log-format=json", f"--tls-ca={files.ca}"]

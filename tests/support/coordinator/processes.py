@@ -19,7 +19,7 @@ from typing import Self
 
 from bigfleet.aio.clock import Clock, SystemClock, monotonic_s
 from bigfleet.aio.net import Net, RpcError
-from bigfleet.coordinator.raft.relays import LOOPBACK
+from bigfleet.coordinator.raft.raft_gate import LOOPBACK
 from bigfleet.transport.coordinator import LIST_SHARDS, ReplicaFacts, facts_of
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
