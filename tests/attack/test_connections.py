@@ -8,20 +8,21 @@ import asyncio
 import json
 import resource
 import socket
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from bigfleet.aio.identity import ADMIN
-from bigfleet.aio.net import Code, RpcError
-from bigfleet.transport.coordinator import ASSIGN_DOMAIN, facts_of
+from bigfleet.aio.identity import ADMIN, Identity
+from bigfleet.aio.net import Channel, Code, RpcError
+from bigfleet.transport.coordinator import ASSIGN_DOMAIN, REPORT_SHARD, facts_of
+from bigfleet.transport.grpc_net import GrpcNet
+from bigfleet.transport.tls import TlsStore
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
 from tests.support.certificates import Authority
 from tests.support.connection_flood import ConnectionFlood
-from tests.support.coordinator.fault_rounds import register
 from tests.support.coordinator.processes import PATIENCE_S, ProcessCluster, settled_port
 from tests.support.program import http_get, running
 
@@ -29,6 +30,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio]
 
 # The beginning of HTTP/2, which is also a frame of 0x20495250 bytes for Raft: closed at its fourth byte.
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+# The beginning of a TLS handshake that never becomes whole.
+HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(64)
+SHARD = "shard-0"
 ELSEWHERE = (Code.FAILED_PRECONDITION, Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED)
 
 
@@ -36,7 +40,7 @@ class Writer:
     """Assigns one domain after another at whichever replica leads."""
 
     def __init__(self, cluster: ProcessCluster) -> None:
-        self._channels = {
+        self._channels: dict[str, Channel] = {
             member.grpc_address: cluster.net.dial(member.grpc_address) for member in cluster.members
         }
         self._address = next(iter(self._channels))
@@ -46,7 +50,7 @@ class Writer:
         """Return once one more write is acknowledged."""
         tried = 0
         value = f"written-{self.acknowledged}"
-        request = pb.AssignDomainRequest(topology_key="zone", topology_value=value, shard_id="shard-0")
+        request = pb.AssignDomainRequest(topology_key="zone", topology_value=value, shard_id=SHARD)
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 try:
@@ -93,19 +97,46 @@ async def withstands(
         await writer.close()
 
 
+@asynccontextmanager
+async def coordinators(
+    directory: Path, *, descriptors: int, secured: bool
+) -> AsyncGenerator[ProcessCluster, None]:
+    """Three replicas that have formed, with a shard to assign domains to."""
+    flags: list[str] = []
+    net = shard_net = GrpcNet()
+    if secured:
+        authority = Authority(directory / "pki", datetime.now(UTC))
+        own = authority.issue(ADMIN, "admin")
+        flags = [f"--tls-cert={own.cert}", f"--tls-key={own.key}", f"--tls-ca={own.ca}"]
+        net = GrpcNet(TlsStore(own, print))
+        shard_net = GrpcNet(TlsStore(authority.issue(Identity.shard(SHARD), SHARD), print))
+    async with ProcessCluster(
+        directory, proxied=False, descriptors=descriptors, flags=flags, net=net
+    ) as cluster:
+        cluster.start_all()
+        leader = cluster.members[await cluster.formed()]
+        channel = shard_net.dial(leader.grpc_address)
+        report = pb.ShardReport(shard_id=SHARD)
+        await channel.unary(REPORT_SHARD, report, timeout_s=PATIENCE_S, wait_for_ready=True)
+        await channel.close()
+        yield cluster
+
+
 def ports_of(cluster: ProcessCluster) -> list[int]:
     return [port for member in cluster.members for port in (member.grpc_port, member.raft_port)]
 
 
+EDGES = pytest.mark.parametrize("secured", [False, True], ids=["plaintext", "TLS"])
+
+
+@EDGES
 @pytest.mark.rule("packaging#connection-limits", "coordinator#raft-flood")
 async def test_coordinators_with_256_descriptors_write_on_under_silent_and_slow_connections(
-    tmp_path: Path,
+    tmp_path: Path, *, secured: bool
 ) -> None:
-    async with ProcessCluster(tmp_path, proxied=False, descriptors=256) as cluster:
-        cluster.start_all()
-        await cluster.formed()
-        await register(cluster)
-        flood = ConnectionFlood(*ports_of(cluster), count=1200, per_second=600, dripped=PREFACE)
+    async with coordinators(tmp_path, descriptors=256, secured=secured) as cluster:
+        dripped = HELLO if secured else PREFACE
+        flood = ConnectionFlood(*ports_of(cluster), count=1200, per_second=600, dripped=dripped)
 
         async def goes_on() -> bool:
             # More than three processes of 256 descriptors could hold, all at the same time or one after the other.
@@ -121,16 +152,15 @@ async def test_coordinators_with_256_descriptors_write_on_under_silent_and_slow_
         await fresh.close()
 
 
+@EDGES
 @pytest.mark.long
 @pytest.mark.rule("packaging#connection-limits", "coordinator#raft-flood")
 async def test_coordinators_with_1024_descriptors_withstand_5000_connections_for_two_minutes(
-    tmp_path: Path,
+    tmp_path: Path, *, secured: bool
 ) -> None:
-    async with ProcessCluster(tmp_path, proxied=False, descriptors=1024) as cluster:
-        cluster.start_all()
-        await cluster.formed()
-        await register(cluster)
-        flood = ConnectionFlood(*ports_of(cluster), count=5000, per_second=2000, dripped=PREFACE)
+    async with coordinators(tmp_path, descriptors=1024, secured=secured) as cluster:
+        dripped = HELLO if secured else PREFACE
+        flood = ConnectionFlood(*ports_of(cluster), count=5000, per_second=2000, dripped=dripped)
         loop = asyncio.get_running_loop()
         until_s = loop.time() + 120
 

@@ -34,6 +34,9 @@ class RelayedNode(TCPNode):  # type: ignore[misc]  # the library has no types
 class GuardedTransport(TCPTransport):  # type: ignore[misc]  # the library has no types
     """A transport that passes what the guard allows; `Any` is the library's objects."""
 
+    _ready: bool
+    """The library's: whether it has bound its port."""
+
     def __init__(self, raft: Any, me: Node | None, others: Any, guard: MessageGuard) -> None:
         self._guard = guard
         super().__init__(raft, me, others)
