@@ -14,6 +14,7 @@ from bigfleet.transport.connections import ConnectionReport, GrpcLimits
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.grpc_server import GrpcServer
 from bigfleet.transport.grpc_warden import connections_of, end_connection
+from bigfleet.transport.keepalive import Keepalive
 from bigfleet.v1alpha1 import provider_pb2
 
 pytestmark = [
@@ -40,7 +41,12 @@ class Service:
 async def served(
     limits: GrpcLimits, report: ConnectionReport | None = None
 ) -> AsyncGenerator[GrpcServer, None]:
-    net = GrpcNet(limits=limits, report=report or ConnectionReport())
+    # Without pings, which end a silent connection after a while too.
+    net = GrpcNet(
+        keepalive=Keepalive(after_s=LONG_S, answer_within_s=LONG_S),
+        limits=limits,
+        report=report or ConnectionReport(),
+    )
     server = await net.serve("127.0.0.1:0", [PROVIDER.bind(Service())])
     try:
         yield server
@@ -74,14 +80,21 @@ async def ended(connection: socket.socket) -> None:
 
 
 async def test_a_connection_beyond_the_limit_is_closed_at_once_and_the_others_stay() -> None:
-    async with served(GrpcLimits(max_connections=8, handshake_s=LONG_S)) as server:
-        first = silent(server.port, 8)
+    refused: list[tuple[object, ...]] = []
+    report = ConnectionReport(on_refused=lambda *what: refused.append(what))
+    async with served(GrpcLimits(max_connections=8, handshake_s=LONG_S), report) as server:
+        channels = [GrpcNet().dial(f"127.0.0.1:{server.port}", EAGER) for _ in range(8)]
+        machine = provider_pb2.MachineRef(id="m-1")
+        for channel in channels:
+            await channel.unary(GET, machine, timeout_s=SOON_S, wait_for_ready=True)
         beyond = silent(server.port, 4)
         for each in beyond:
             await ended(each)
-        assert len(connections_of(server.port)) <= 8
-        for each in (*first, *beyond):
             each.close()
+        assert refused == []  # the library itself closed them, before the warden looked
+        for channel in channels:
+            await channel.unary(GET, machine, timeout_s=SOON_S)  # would fail if the connection were gone
+            await channel.close()
 
 
 async def test_a_handshake_that_does_not_come_ends_at_its_deadline() -> None:
