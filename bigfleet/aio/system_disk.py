@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import fspath
@@ -27,6 +28,10 @@ from bigfleet.aio.disk import (
     Lock,
     OpenMode,
 )
+
+DESCRIPTOR_PATIENCE_S = 2.0
+"""How long an open waits while the process has no descriptor; a replica that fails to write ends, and need not."""
+_LOOK_AGAIN_S = 0.01
 
 _CAUSES = {
     errno.ENOSPC: DiskCause.FULL,
@@ -238,8 +243,20 @@ class SystemDisk:
         return SystemLock(name, descriptor)
 
 
+def _open_in_time(path: str, flags: int, permissions: int = 0o777) -> int:
+    """Open a file, waiting a little for a descriptor: those of a flood of connections come back as they are refused."""
+    give_up_s = time.monotonic() + DESCRIPTOR_PATIENCE_S
+    while True:
+        try:
+            return os.open(path, flags, permissions)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or time.monotonic() >= give_up_s:
+                raise
+        time.sleep(_LOOK_AGAIN_S)
+
+
 def _open_file(path: str, flags: int) -> int:
-    descriptor = os.open(path, flags)
+    descriptor = _open_in_time(path, flags)
     # Reading a directory would fail only later, and otherwise on every file system.
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -249,7 +266,7 @@ def _open_file(path: str, flags: int) -> int:
 
 def _create_file(path: str, permissions: int) -> int:
     # Exclusive, so that neither a stranger's file nor a link in its place is ever written to.
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, permissions)
+    descriptor = _open_in_time(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, permissions)
     try:
         os.fchmod(descriptor, permissions)
     except BaseException:

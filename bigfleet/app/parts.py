@@ -26,6 +26,7 @@ from bigfleet.obs.logs import Level, process_logs
 from bigfleet.obs.loop_lag import sample_loop_lag
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.address import ListenAddress
+from bigfleet.transport.connections import NO_REPORT, ConnectionReport
 from bigfleet.transport.probes import Reasons, serve_probes
 from bigfleet.transport.tls import TlsStore
 from bigfleet.version import __version__
@@ -109,10 +110,13 @@ async def serve_metrics(
     metrics: Metrics,
     not_ready: Reasons,
     remarks: Reasons = tuple,
+    *,
+    report: ConnectionReport = NO_REPORT,
 ) -> int:
     """Serve metrics and probes until the stack closes; return the port, 0 when there is no address."""
     text = metrics_text(metrics.registry)
-    http = await serve_probes("0" if address is None else str(address), text, not_ready, remarks=remarks)
+    place = "0" if address is None else str(address)
+    http = await serve_probes(place, text, not_ready, remarks=remarks, report=report)
     if http is None:
         return 0
     stack.push_async_callback(http.stop)

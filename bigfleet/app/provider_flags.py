@@ -10,11 +10,11 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from bigfleet.cli.framework.kinds import Cli
-from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
+from bigfleet.cli.framework.settings import ConnectionFlags, ProcessFlags, TlsFlags
 from bigfleet.provider.contract import MAX_EPOCH_STEP
 
 
-class ProviderFlags(ProcessFlags, TlsFlags):
+class ProviderFlags(ProcessFlags, TlsFlags, ConnectionFlags):
     """Flags of every provider program."""
 
     reflection: bool = Field(default=True, description="serve gRPC reflection")

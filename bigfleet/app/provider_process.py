@@ -14,6 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock, SystemClock
 from bigfleet.aio.proc import SystemProc
+from bigfleet.app.connections import connection_report, grpc_limits, use_descriptors
 from bigfleet.app.garbage import freeze_and_resume
 from bigfleet.app.parts import process_log, process_metrics, run_parts, serve_metrics, tls_store
 from bigfleet.app.provider_flags import ProviderFlags
@@ -62,10 +63,12 @@ async def provider_process(
             metrics = process_metrics(PROVIDER_METRICS, console)
             if settings.tls_cert is not None:
                 warn_of_opt_outs(log, Admission(settings.require_shard_san, settings.require_fencing))
-            process = ProviderProcess(
-                proc, SystemClock(), log, metrics, GrpcNet(tls_store(settings, log)), stack
-            )
+            clock = SystemClock()
+            use_descriptors(settings.max_connections, log)
+            report = connection_report(metrics, log, clock)
+            net = GrpcNet(tls_store(settings, log), limits=grpc_limits(settings), report=report)
+            process = ProviderProcess(proc, clock, log, metrics, net, stack)
             process.metrics_port = await serve_metrics(
-                stack, metrics_addr, metrics, lambda: process.not_ready
+                stack, metrics_addr, metrics, lambda: process.not_ready, report=report
             )
             yield process

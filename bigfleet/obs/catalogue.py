@@ -93,6 +93,8 @@ def catalogue(
     return MetricCatalogue(component, (*fixed, *stable))
 
 
+_LISTENER = Label("listener", ("grpc", "raft", "http"))
+
 EVERY_PROCESS = (
     gauge(
         "bigfleet_build_info",
@@ -108,6 +110,31 @@ EVERY_PROCESS = (
         "bigfleet_tls_certificate_not_after_timestamp_seconds",
         "When our certificate ends, in seconds since 1970; absent without TLS.",
         labels=(Label("role", tuple(role.value for role in Role)),),
+        on_demand=True,
+    ),
+    counter(
+        "bigfleet_connections_refused_total",
+        "Connections ended before they had proven themselves, to make room: address, its own address held too many; full, "
+        "the listener did.",
+        labels=(_LISTENER, Label("reason", ("address", "full"))),
+        on_demand=True,
+    ),
+    counter(
+        "bigfleet_descriptor_shortages_total",
+        "Times the system had no descriptor or memory for a connection; any value above 0 asks for a higher limit.",
+        labels=(_LISTENER,),
+        on_demand=True,
+    ),
+    gauge(
+        "bigfleet_connections_open",
+        "Connections of a listener; for gRPC as of the last time it ran near its limit.",
+        labels=(_LISTENER,),
+        on_demand=True,
+    ),
+    gauge(
+        "bigfleet_connections_limit",
+        "How many connections a listener keeps, by its flag and by the descriptors of the process.",
+        labels=(_LISTENER,),
         on_demand=True,
     ),
 )

@@ -10,6 +10,7 @@ from bigfleet.aio.clock import Clock, SystemClock
 from bigfleet.aio.net import DialOptions, ServeOptions, ServerHooks
 from bigfleet.aio.service import BoundService
 from bigfleet.transport.address import parse_listen
+from bigfleet.transport.connections import NO_REPORT, ConnectionReport, GrpcLimits
 from bigfleet.transport.dispatch import Dispatcher, log_hooks
 from bigfleet.transport.grpc_channel import GrpcChannel
 from bigfleet.transport.grpc_server import GrpcServer, start_server
@@ -19,6 +20,7 @@ from bigfleet.transport.tls import TlsStore
 _DIAL = DialOptions()
 _SERVE = ServeOptions()
 _CLOCK = SystemClock()
+_LIMITS = GrpcLimits()
 
 
 class GrpcNet:
@@ -30,9 +32,12 @@ class GrpcNet:
         hooks: ServerHooks | None = None,
         *,
         keepalive: Keepalive = KEEPALIVE,
+        limits: GrpcLimits = _LIMITS,
+        report: ConnectionReport = NO_REPORT,
         clock: Clock = _CLOCK,
     ) -> None:
         self._tls, self._keepalive, self._clock = tls, keepalive, clock
+        self._limits, self._report = limits, report
         self._hooks = hooks or log_hooks()
 
     def dial(self, target: str, options: DialOptions = _DIAL) -> GrpcChannel:
@@ -51,4 +56,6 @@ class GrpcNet:
             tls=self._tls,
             keepalive=self._keepalive,
             clock=self._clock,
+            limits=self._limits,
+            report=self._report,
         )

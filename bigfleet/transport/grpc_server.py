@@ -3,9 +3,11 @@
 Why: the system form of `Net.serve`.
 Must never: share a port with another process unnoticed, trust a property of the peer other than its certificate, or wait
 for never-ending streams beyond the grace of a stop.
-Rules: `wire#conventions`, `wire#identity`, `shard#tls`, `shard#large-listings`, `shard#grpc-health`, `shard#start-and-stop`, `wire#keepalive`.
+Rules: `wire#conventions`, `wire#identity`, `shard#tls`, `shard#large-listings`, `shard#grpc-health`, `shard#start-and-stop`, `wire#keepalive`,
+`packaging#connection-limits`.
 """
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +20,10 @@ from bigfleet.aio.clock import Clock
 from bigfleet.aio.net import ListenError, Metadata, Peer, RpcError, ServeOptions
 from bigfleet.aio.service import BoundMethod, BoundService, RpcKind
 from bigfleet.transport.address import ListenAddress, listen_problem
+from bigfleet.transport.connections import ConnectionReport, GrpcLimits, Listener
+from bigfleet.transport.descriptors import DescriptorShares
 from bigfleet.transport.dispatch import Dispatcher
+from bigfleet.transport.grpc_warden import CallingPeers, Warden, WardenLimits
 from bigfleet.transport.health import HEALTH, HealthService
 from bigfleet.transport.identity import peer_of_certificate
 from bigfleet.transport.keepalive import Keepalive
@@ -31,8 +36,10 @@ _Context = grpc.aio.ServicerContext[Any, Any]  # Any: bytes go both ways, which 
 class GrpcServer:
     """A listening server; see `bigfleet.aio.net.RpcServer`."""
 
-    def __init__(self, server: grpc.aio.Server, port: int, health: HealthService) -> None:
-        self._server, self._port, self._health = server, port, health
+    def __init__(
+        self, server: grpc.aio.Server, port: int, health: HealthService, watching: asyncio.Task[None]
+    ) -> None:
+        self._server, self._port, self._health, self._watching = server, port, health, watching
 
     @property
     def port(self) -> int:
@@ -44,7 +51,10 @@ class GrpcServer:
 
     async def stop(self, grace_s: float) -> None:
         self._health.shut_down()
-        await self._server.stop(grace_s)
+        try:
+            await self._server.stop(grace_s)
+        finally:
+            self._watching.cancel()
 
 
 async def start_server(
@@ -55,14 +65,24 @@ async def start_server(
     *,
     tls: TlsStore | None,
     keepalive: Keepalive,
+    limits: GrpcLimits,
+    report: ConnectionReport,
     clock: Clock,
 ) -> GrpcServer:
     """Listen and serve; `ListenError` when the address is not available."""
-    server = grpc.aio.server(options=[*_server_options(options, keepalive), *_ageing(options, tls)])
+    connections = min(limits.max_connections, DescriptorShares.of_process().grpc)
+    server = grpc.aio.server(
+        options=[
+            *_server_options(options, keepalive),
+            *_connection_options(connections, limits),
+            *_ageing(options, tls),
+        ]
+    )
+    peers = CallingPeers()
     health = HealthService(service.name for service in services)
     for service in (*services, HEALTH.bind(health)):
         handlers = {
-            name: _handler(method, dispatcher, clock if tls else None)
+            name: _handler(method, dispatcher, peers, clock if tls else None)
             for name, method in service.methods.items()
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.name, handlers),))
@@ -70,7 +90,9 @@ async def start_server(
         _add_reflection(server, [*(service.name for service in services), HEALTH.name])
     port = _bind(server, address, tls)
     await server.start()
-    return GrpcServer(server, port, health)
+    report.on_open(Listener.GRPC, 0, connections)
+    warden = Warden(port, WardenLimits(connections, limits.unproven_per_address), peers, report)
+    return GrpcServer(server, port, health, asyncio.create_task(warden.run(), name="grpc warden"))
 
 
 def server_credentials(tls: TlsStore) -> grpc.ServerCredentials:
@@ -101,6 +123,14 @@ def _server_options(options: ServeOptions, keepalive: Keepalive) -> list[tuple[s
         ("grpc.so_reuseport", 0),
         *keepalive.server_options(),
         *_idle_close(options),
+    ]
+
+
+def _connection_options(connections: int, limits: GrpcLimits) -> list[tuple[str, int]]:
+    return [
+        # The library accepts and at once closes what is beyond; so the process keeps descriptors for everything else.
+        ("grpc.max_allowed_incoming_connections", connections),
+        ("grpc.server_handshake_timeout_ms", round(limits.handshake_s * 1000)),
     ]
 
 
@@ -228,28 +258,31 @@ class _GrpcStream:
 
 
 def _handler(
-    method: BoundMethod, dispatcher: Dispatcher, clock: Clock | None
+    method: BoundMethod, dispatcher: Dispatcher, peers: CallingPeers, clock: Clock | None
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     async def unary(data: bytes, context: _Context) -> bytes:
         call = _GrpcCall(method.path, context, clock)
         try:
-            return await dispatcher.unary(method, data, call)
+            with peers.calling(context.peer()):
+                return await dispatcher.unary(method, data, call)
         except RpcError as status:
             await call.end(status)
 
     async def server_stream(data: bytes, context: _Context) -> None:
         call = _GrpcCall(method.path, context, clock)
         try:
-            async with contextlib.aclosing(dispatcher.server_stream(method, data, call)) as answers:
-                async for answer in answers:
-                    await context.write(answer)
+            with peers.calling(context.peer()):
+                async with contextlib.aclosing(dispatcher.server_stream(method, data, call)) as answers:
+                    async for answer in answers:
+                        await context.write(answer)
         except RpcError as status:
             await call.end(status)
 
     async def bidi(_requests: object, context: _Context) -> None:
         call, stream = _GrpcCall(method.path, context, clock), _GrpcStream(context)
         try:
-            await dispatcher.bidi(method, stream, call)
+            with peers.calling(context.peer()):
+                await dispatcher.bidi(method, stream, call)
         except RpcError as status:
             await call.end(status)
         finally:

@@ -3,13 +3,14 @@
 Why not aiohttp, which the dashboard uses: importing it costs a shard, a coordinator or a provider 6 to 10 MB and 0.4 s of
 CPU at start, and its server has neither a deadline for the request nor a limit on connections. Three paths of a probe and
 the verbs of the fake provider's control need no router.
-Must never: wait for a slow peer beyond its deadlines, read more than its limits, or answer what it does not understand
-with anything but a refusal.
-Rules: `packaging#http`, `shard#readiness`.
+Must never: wait for a slow peer beyond its deadlines, read more than its limits, answer what it does not understand with
+anything but a refusal, or let slow peers keep a newcomer out: the oldest connection whose request is not whole makes room.
+Rules: `packaging#http`, `packaging#connection-limits`, `shard#readiness`.
 """
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -18,9 +19,24 @@ from typing import Final
 import structlog
 
 from bigfleet.aio.net import ListenError
+from bigfleet.transport.accepting import PacedListener, bind_all, release
 from bigfleet.transport.address import ListenAddress, listen_problem
+from bigfleet.transport.connections import (
+    NO_REPORT,
+    BookLimits,
+    ConnectionBook,
+    ConnectionReport,
+    Listener,
+)
+from bigfleet.transport.descriptors import DescriptorShares
 
 MAX_CONNECTIONS: Final = 64
+BOOK: Final = BookLimits(
+    connections=MAX_CONNECTIONS, unproven=MAX_CONNECTIONS, unproven_per_address=MAX_CONNECTIONS
+)
+"""A kubelet and two scrapers use three; the rest is for their requests while strangers are there."""
+ACCEPTED_PER_S: Final = 500.0
+"""Ten times what a scrape per second of every series needs; one costs the loop half a millisecond."""
 TEXT: Final = "text/plain; charset=utf-8"
 DEFECT: Final = "internal error; the log has the details"
 _HEADERS: Final = {
@@ -81,54 +97,81 @@ class HttpServer:
     `refuse` writes the response to a request that is refused.
     """
 
-    def __init__(self, handle: HttpHandler, refuse: Refusal, limits: HttpLimits) -> None:
-        self._handle, self._refuse, self._limits = handle, refuse, limits
+    def __init__(
+        self,
+        handle: HttpHandler,
+        refuse: Refusal,
+        limits: HttpLimits,
+        report: ConnectionReport = NO_REPORT,
+    ) -> None:
+        self._handle, self._refuse, self._limits, self._report = handle, refuse, limits, report
         self._log = structlog.get_logger("bigfleet.transport")
-        self._server: asyncio.Server | None = None
-        self._running: dict[asyncio.Task[None], None] = {}  # a set in the order of arrival
+        self._listener: PacedListener | None = None
+        # A request that is whole has proven itself: it gets its answer before another slow one gets its place.
+        self._book: ConnectionBook[asyncio.Task[None]] = ConnectionBook(
+            BOOK.within(DescriptorShares.of_process().http), spare_proven=False
+        )
 
     @property
     def port(self) -> int:
         """The port really bound."""
-        if self._server is None:
+        if self._listener is None:
             raise ListenError("", "the HTTP server is not listening")
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
+        return self._listener.port
 
     async def listen(self, address: ListenAddress) -> None:
         """Begin to serve; `ListenError` when the address is not available."""
         try:
-            self._server = await asyncio.start_server(
-                self._accept, address.host or None, address.port, limit=self._limits.line_bytes
-            )
+            listeners = bind_all(address)
         except OSError as error:
             raise ListenError(str(address), listen_problem(error)) from error
+        self._listener = PacedListener(
+            listeners,
+            self._on_accepted,
+            per_second=ACCEPTED_PER_S,
+            on_shortage=lambda error: self._report.on_shortage(Listener.HTTP, error),
+        )
 
     async def stop(self) -> None:
         """Close the listener and every connection."""
-        if self._server is None:
+        if self._listener is None:
             return
-        self._server.close()
-        tasks = list(self._running)
+        self._listener.close()
+        tasks = self._book.present()
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        await self._server.wait_closed()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is None or len(self._running) >= MAX_CONNECTIONS:
-            writer.transport.abort()
-            return
-        self._running[task] = None
+    def _on_accepted(self, accepted: socket.socket, address: str) -> None:
+        task = asyncio.get_running_loop().create_task(self._connected(accepted))
+
+        def ended(done: asyncio.Task[None]) -> None:
+            self._book.leave(done)
+            accepted.close()  # also if the task was cancelled before its first step
+
+        task.add_done_callback(ended)
+        departure = self._book.enter(task, address)
+        if departure is not None:
+            departure.key.cancel()
+            self._report.on_refused(Listener.HTTP, departure.reason, address)
+
+    async def _connected(self, accepted: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(self._limits.line_bytes, loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         try:
-            # A peer that goes away, or a stop of this server, ends a connection without a log line.
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted)
+        except OSError:
+            return  # the peer is gone already
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        try:
+            # A peer that goes away, or one that has to go, ends a connection without a log line.
             with contextlib.suppress(ConnectionError, TimeoutError, asyncio.CancelledError):
                 await self._serve(reader, writer)
         finally:
-            self._running.pop(task, None)
-            writer.transport.abort()
+            transport.abort()
+            release(transport)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head_only = False
@@ -140,6 +183,8 @@ class HttpServer:
         except HttpRefusedError as refused:
             response = self._refuse(refused.status, refused.text)
         else:
+            if (task := asyncio.current_task()) is not None:
+                self._book.prove(task)
             head_only = request.method == "HEAD"
             response = await self._answer(request)
         async with asyncio.timeout(self._limits.write_s):

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Final
 
 from bigfleet.transport.address import parse_http_listen
+from bigfleet.transport.connections import NO_REPORT, ConnectionReport
 from bigfleet.transport.http import HttpLimits, HttpRequest, HttpResponse, HttpServer
 
 MetricsText = Callable[[str], tuple[bytes, str]]
@@ -36,6 +37,7 @@ async def serve_probes(
     *,
     remarks: Reasons = tuple,
     not_alive: Reasons = tuple,
+    report: ConnectionReport = NO_REPORT,
 ) -> HttpServer | None:
     """Listen and serve; None for the address `0`, `ListenError` when the address is not available.
 
@@ -61,7 +63,7 @@ async def serve_probes(
                 return HttpResponse(body, content_type=content_type)
         return HttpResponse(b"/metrics, /healthz and /readyz are all there is\n", HTTPStatus.NOT_FOUND)
 
-    server = HttpServer(handle, _refuse, limits)
+    server = HttpServer(handle, _refuse, limits, report)
     await server.listen(place)
     return server
 

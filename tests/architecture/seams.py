@@ -33,13 +33,19 @@ ADAPTERS: Mapping[str, Adapter] = {
     "aio/clock.py": Adapter((Rule.CLOCK,), "the system clock"),
     "aio/rng.py": Adapter((Rule.RANDOM,), "seeds streams, from the operating system in a real process"),
     "aio/ids.py": Adapter((Rule.RANDOM,), "ids from the secure source of the operating system"),
-    "aio/system_disk.py": Adapter((Rule.DISK,), "the system disk"),
+    "aio/seldom.py": Adapter((Rule.THREADS,), "counts for the threads of Raft and of its relays too"),
+    "aio/system_disk.py": Adapter((Rule.DISK, Rule.CLOCK), "the system disk; waits for a descriptor"),
     "aio/proc.py": Adapter((Rule.PROCESS,), "signals and exits of the real process"),
     "transport/__init__.py": Adapter(
         (Rule.PROCESS,), "gRPC takes its cipher suites from the environment only"
     ),
+    "transport/accepting.py": Adapter((Rule.NETWORK, Rule.CLOCK), "accepts from real sockets at a pace"),
     "transport/dev_ca.py": Adapter((Rule.DISK,), "writes and reads development certificates"),
     "transport/grpc_server.py": Adapter((Rule.NETWORK,), "the system network"),
+    "transport/grpc_warden.py": Adapter(
+        (Rule.NETWORK, Rule.CLOCK, Rule.DISK),
+        "looks through the sockets of this process, by their descriptors",
+    ),
     "transport/http.py": Adapter((Rule.NETWORK, Rule.CLOCK), "HTTP over real sockets, with its deadlines"),
     "transport/resolve.py": Adapter((Rule.NETWORK,), "names into addresses by the system's resolver"),
     "transport/tls.py": Adapter(
@@ -49,8 +55,9 @@ ADAPTERS: Mapping[str, Adapter] = {
         (Rule.NETWORK, Rule.DISK), "TLS of the Raft port; a key goes through a file in memory"
     ),
     "coordinator/raft/library.py": Adapter((Rule.THREADS,), "one Raft object is built at a time"),
+    "coordinator/raft/raft_gate.py": Adapter((Rule.NETWORK, Rule.CLOCK), "the Raft port, with its deadlines"),
     "coordinator/raft/relays.py": Adapter(
-        (Rule.NETWORK, Rule.THREADS, Rule.CLOCK), "the Raft port, on a loop of its own"
+        (Rule.NETWORK, Rule.THREADS, Rule.CLOCK), "ways out to the peers, on a loop of its own"
     ),
     "coordinator/raft/replica_thread.py": Adapter((Rule.THREADS,), "the thread that owns the Raft object"),
     "kube/crds/generate.py": Adapter(

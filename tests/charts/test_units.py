@@ -12,6 +12,7 @@ import yaml
 from bigfleet.app.bigfleet import PROGRAM
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.dispatch import dispatch
+from bigfleet.transport.descriptors import WANTED
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "systemd"
 
@@ -39,6 +40,10 @@ def test_a_unit_starts_a_program_of_ours_and_confines_it(unit: Path) -> None:
     assert any(row.words == (words[0],) for row in PROGRAM.commands())
     assert service["NoNewPrivileges"] == service["DynamicUser"] == "yes"
     assert service["ProtectSystem"] == "strict"
+    assert service["Restart"] == "always"
+    assert int(service["LimitNOFILE"]) == WANTED
+    assert read["Unit"]["StartLimitIntervalSec"] == "0"
+    assert "74" not in service["RestartPreventExitStatus"], "a write may fail for what passes"
     assert re.search(r"\b2\b", service["RestartPreventExitStatus"]), (
         "a flag that cannot work is not mended by trying again"
     )

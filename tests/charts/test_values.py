@@ -45,6 +45,9 @@ NOT_BY_VALUE: dict[str, dict[str, str]] = {
         "print-config": "prints and ends",
         "reflection": "for debugging, by extraArgs",
         "log-format": "json, as machines read it",
+        "max-connections": "the default is for 5,000 operators a shard; by extraArgs",
+        "max-unproven-per-address": "the default suits any fleet; by extraArgs",
+        "handshake-timeout": "the default suits any network; by extraArgs",
     },
     "coordinator": {
         "peers": "replicas of a StatefulSet find each other by --join-addr",

@@ -13,14 +13,14 @@ from pydantic import Field, model_validator
 from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.kinds import Cli, Directory, Duration, HttpListen, Listen, OptionalPath
-from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
+from bigfleet.cli.framework.settings import ConnectionFlags, ProcessFlags, TlsFlags
 from bigfleet.transport.address import ListenAddress
 
 _LOOPBACK: Final = "127.0.0.1"
 SECRET_BYTES: Final = 32
 
 
-class CoordinatorSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_COORDINATOR_"):
+class CoordinatorSettings(ProcessFlags, TlsFlags, ConnectionFlags, env_prefix="BIGFLEET_COORDINATOR_"):
     """Flags of `bigfleet coordinator`."""
 
     id: str = Field(

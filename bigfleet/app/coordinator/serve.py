@@ -14,12 +14,14 @@ from typing import Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
+from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.disk import DiskError
 from bigfleet.aio.identity import Role
 from bigfleet.aio.net import Peer, RpcServer, ServerHooks
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
+from bigfleet.app.connections import connection_report, grpc_limits, use_descriptors
 from bigfleet.app.coordinator.command import SECRET_BYTES, CoordinatorSettings
 from bigfleet.app.dashboard.beside import check_dashboard, dashboard_beside
 from bigfleet.app.garbage import freeze_live_objects
@@ -39,6 +41,7 @@ from bigfleet.coordinator.raft.peer_calls import GrpcPeerCalls
 from bigfleet.coordinator.raft.raft_log import RaftLog, RaftSettings
 from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.metrics import Metrics
+from bigfleet.transport.connections import ConnectionReport
 from bigfleet.transport.coordinator import COORDINATOR
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.probes import serve_probes
@@ -57,6 +60,7 @@ class _Built:
     state_machine: CoordinatorStateMachine
     metrics: Metrics
     tls: TlsStore | None
+    report: ConnectionReport
 
 
 def serve(settings: CoordinatorSettings, console: Console) -> int:
@@ -107,7 +111,10 @@ async def _serve(settings: CoordinatorSettings, console: Console, members: RaftM
         stack.enter_context(proc.listen())
         metrics = process_metrics(COORDINATOR_METRICS, console)
         tls = tls_store(settings, logger)
-        seams = system_seams(GrpcNet(tls, _hooks(logger, metrics)), proc)
+        use_descriptors(settings.max_connections, logger)
+        report = connection_report(metrics, logger, SystemClock())
+        net = GrpcNet(tls, _hooks(logger, metrics), limits=grpc_limits(settings), report=report)
+        seams = system_seams(net, proc)
         _warn_of_plaintext(settings, logger)
         return await run_replica(
             settings, seams, members=members, secret=secret, metrics=metrics, log=logger, tls=tls
@@ -148,6 +155,7 @@ def _build(
         log.abort(DamagedDirectoryError(fspath(settings.data_dir), problem))
 
     calls = GrpcPeerCalls(seams.net)
+    report = connection_report(metrics, logger, seams.clock)
     state_machine = CoordinatorStateMachine(lock=threading.Lock(), on_outgrown=outgrown)
     log = RaftLog(
         RaftSettings(
@@ -167,6 +175,7 @@ def _build(
         metrics=metrics,
         log=logger,
         tls=None if tls is None else RaftTls(tls),
+        report=report,
     )
     replica = assemble(
         log,
@@ -177,7 +186,7 @@ def _build(
         logger=logger,
         levels=levels_of_voters(log, calls),
     )
-    return _Built(log, replica, state_machine, metrics, tls)
+    return _Built(log, replica, state_machine, metrics, tls, report)
 
 
 async def _run(
@@ -195,7 +204,11 @@ async def _run(
 
         address = "0" if settings.metrics_addr is None else str(settings.metrics_addr)
         http = await serve_probes(
-            address, scraped, lambda: built.log.status().waiting, not_alive=lambda: not_alive(built.log)
+            address,
+            scraped,
+            lambda: built.log.status().waiting,
+            not_alive=lambda: not_alive(built.log),
+            report=built.report,
         )
         if http is not None:
             stack.push_async_callback(http.stop)

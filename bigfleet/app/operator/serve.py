@@ -20,6 +20,7 @@ from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.rng import SystemRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.cluster_access import connect, own_lease
+from bigfleet.app.connections import connection_report
 from bigfleet.app.garbage import freeze_and_resume, pause_collection, unfreeze_and_resume
 from bigfleet.app.operator.command import DEFAULT_ROLLUP_S, OperatorSettings
 from bigfleet.app.parts import (
@@ -122,7 +123,10 @@ async def _serve(
                 )
 
             candidate = _Candidate(make)
-            metrics_port = await serve_metrics(stack, settings.metrics_addr, metrics, candidate.not_ready)
+            report = connection_report(metrics, log, clock)
+            metrics_port = await serve_metrics(
+                stack, settings.metrics_addr, metrics, candidate.not_ready, report=report
+            )
             _warn(renderer, log)
             log.info("listening", server=target.server, metrics_port=metrics_port)
             lease = own_lease(client, target, NAME, host, clock=clock, rng=rng)

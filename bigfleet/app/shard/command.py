@@ -24,7 +24,7 @@ from bigfleet.cli.framework.kinds import (
     OptionalDial,
     OptionalPath,
 )
-from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
+from bigfleet.cli.framework.settings import ConnectionFlags, ProcessFlags, TlsFlags
 from bigfleet.shard.options import ShardOptions
 from bigfleet.transport.address import ListenAddress
 
@@ -50,7 +50,7 @@ _FAKE_ONLY: Final = (
 _ORDINAL: Final = re.compile(r".*-([0-9]{1,9})")
 
 
-class ShardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_SHARD_"):
+class ShardSettings(ProcessFlags, TlsFlags, ConnectionFlags, env_prefix="BIGFLEET_SHARD_"):
     """Flags of `bigfleet shard`."""
 
     listen: Listen = Field(default=ListenAddress(_LOOPBACK, 7780), description="gRPC address")

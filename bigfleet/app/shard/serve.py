@@ -16,6 +16,7 @@ from bigfleet.aio.net import Peer, ServerHooks
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
+from bigfleet.app.connections import connection_report, grpc_limits, use_descriptors
 from bigfleet.app.dashboard.beside import dashboard_beside
 from bigfleet.app.garbage import freeze_live_objects
 from bigfleet.app.parts import (
@@ -63,8 +64,12 @@ async def _serve(settings: ShardSettings, console: Console) -> int:
             short_switch_interval(),
         ):
             tls = tls_store(settings, log)
-            seams = system_seams(GrpcNet(tls, _hooks(log, SystemClock())), proc)
             metrics = process_metrics(SHARD_METRICS, console)
+            use_descriptors(settings.max_connections, log)
+            clock = SystemClock()
+            report = connection_report(metrics, log, clock)
+            net = GrpcNet(tls, _hooks(log, clock), limits=grpc_limits(settings), report=report)
+            seams = system_seams(net, proc)
             tidying = asyncio.ensure_future(freeze_live_objects(seams.clock))
             try:
                 return await run_shard(settings, seams, data=data, metrics=metrics, log=log, tls=tls)
@@ -94,7 +99,12 @@ async def run_shard(
         )
         shard = running.shard
         metrics_port = await serve_metrics(
-            stack, settings.metrics_addr, metrics, shard.not_ready, lambda: _remarks(running)
+            stack,
+            settings.metrics_addr,
+            metrics,
+            shard.not_ready,
+            lambda: _remarks(running),
+            report=connection_report(metrics, log, seams.clock),
         )
         log.info("listening", port=running.server.port, metrics_port=metrics_port)
         sources = [f"--shard-addr=127.0.0.1:{running.server.port}"]

@@ -18,6 +18,7 @@ from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.rng import SystemRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.cluster_access import connect, own_lease
+from bigfleet.app.connections import connection_report
 from bigfleet.app.parts import process_log, process_metrics, run_parts, serve_metrics
 from bigfleet.app.unschedulable_pod_controller.command import PodControllerSettings
 from bigfleet.cli.framework.console import Console
@@ -85,7 +86,10 @@ async def _serve(
                 host=host,
             )
             not_ready = controller.caches.not_ready
-            metrics_port = await serve_metrics(stack, settings.metrics_addr, metrics, not_ready)
+            report = connection_report(metrics, log, clock)
+            metrics_port = await serve_metrics(
+                stack, settings.metrics_addr, metrics, not_ready, report=report
+            )
             log.info("listening", server=target.server, metrics_port=metrics_port)
 
             async def settle() -> None:

@@ -91,6 +91,29 @@ class ProcessFlags(Flags):
     reflection: bool = Field(default=False, description="serve gRPC reflection")
 
 
+class ConnectionFlags(Flags):
+    """Limits on the connections of a gRPC listener."""
+
+    group_title: ClassVar[str] = "Connection flags"
+
+    max_connections: int = Field(
+        default=10_000,
+        ge=1,
+        description="connections that the gRPC listener keeps, twice those of 5,000 operators; fewer where the process may have"
+        " fewer descriptors",
+    )
+    max_unproven_per_address: int = Field(
+        default=256,
+        ge=1,
+        description="connections without a call that one address keeps while the listener runs full; the oldest end",
+    )
+    handshake_timeout: Duration = Field(
+        default=20.0,
+        gt=0,
+        description="time for TLS and the first HTTP/2 frames; as long as our own clients wait when all come back at once",
+    )
+
+
 class OutputFlags(Flags):
     """Flags of commands whose output a program may read."""
 

@@ -9,6 +9,7 @@ are not public, held by the contract test.
 from typing import Any
 
 from pysyncobj.node import Node, TCPNode
+from pysyncobj.tcp_server import SERVER_STATE
 from pysyncobj.transport import TCPTransport
 
 from bigfleet.coordinator.raft.message_guard import MessageGuard, MessageRefused
@@ -33,9 +34,19 @@ class RelayedNode(TCPNode):  # type: ignore[misc]  # the library has no types
 class GuardedTransport(TCPTransport):  # type: ignore[misc]  # the library has no types
     """A transport that passes what the guard allows; `Any` is the library's objects."""
 
+    _ready: bool
+    """The library's: whether it has bound its port."""
+
     def __init__(self, raft: Any, me: Node | None, others: Any, guard: MessageGuard) -> None:
         self._guard = guard
         super().__init__(raft, me, others)
+
+    def _onTick(self) -> None:  # noqa: N802 - the library's name
+        # The library closes its port when an accept fails, be it for a descriptor that another thread gives back at once.
+        server = self._server
+        if self._ready and server is not None and server._TcpServer__state == SERVER_STATE.UNBINDED:
+            self._ready = False
+        super()._onTick()
 
     def send(self, node: Any, message: Any) -> bool:
         tagged = self._guard.outgoing(str(node.id), message, self._syncObj)

@@ -10,6 +10,8 @@ import asyncio
 import struct
 from collections.abc import Callable
 
+from bigfleet.transport.accepting import release
+
 FIRST_FRAME_BYTES = 4096
 FRAME_BYTES = 8 << 20
 _LENGTH = struct.Struct("i")  # native, as the library writes it
@@ -49,14 +51,17 @@ class PipeEnd(asyncio.Protocol):
     def __init__(self, on_made: Callable[["PipeEnd"], object] = lambda _leg: None) -> None:
         self._on_made = on_made
         self._transport: asyncio.Transport | None = None
+        self._raw: asyncio.Transport | None = None  # below TLS
         self._other: PipeEnd | None = None
         self._early = b""
         self.meter: FrameMeter | None = None
         self.refused = ""
         """Why the meter closed this end; empty if it did not."""
         loop = asyncio.get_running_loop()
+        self.spoke: asyncio.Future[None] = loop.create_future()
+        """Done once this end has received its first bytes, joined or not."""
         self.sent: asyncio.Future[None] = loop.create_future()
-        """Done once this end has received its first bytes."""
+        """Done once this end has passed on its first bytes."""
         self.ended: asyncio.Future[None] = loop.create_future()
 
     @property
@@ -88,16 +93,30 @@ class PipeEnd(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def release(self) -> None:
+        """Close this end and break its reference cycles; it is of no use afterwards."""
+        self.close()
+        self._forget()
+
+    def _forget(self) -> None:
+        # With TLS the two know each other through 256 KiB of buffers, and cycles wait long for the collector.
+        transport, self._transport, self._other = self._transport, None, None
+        raw, self._raw = self._raw, None
+        if transport is not None and raw is not None and raw.is_closing():
+            release(raw)
+
     # asyncio's callbacks.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if not isinstance(transport, asyncio.Transport):
             raise TypeError("expected a stream transport")
-        self._transport = transport
+        self._transport = self._raw = transport
         transport.pause_reading()
         self._on_made(self)
 
     def data_received(self, data: bytes) -> None:
+        if not self.spoke.done():
+            self.spoke.set_result(None)
         if self._other is None:
             # The end of a TLS handshake may bring the first bytes although reading is paused.
             self._early += data
@@ -111,7 +130,8 @@ class PipeEnd(asyncio.Protocol):
             return
         if not self.sent.done():
             self.sent.set_result(None)
-        self._other.transport.write(data)
+        if self._other._transport is not None:
+            self._other._transport.write(data)
 
     def pause_writing(self) -> None:
         if self._other is not None and self._other._transport is not None:
@@ -126,3 +146,4 @@ class PipeEnd(asyncio.Protocol):
             self._other.close()
         if not self.ended.done():
             self.ended.set_result(None)
+        self._forget()

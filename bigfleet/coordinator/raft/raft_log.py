@@ -16,6 +16,7 @@ from bigfleet.aio.clock import Clock, monotonic_s, timeout
 from bigfleet.aio.disk import Disk
 from bigfleet.aio.ids import Ids
 from bigfleet.aio.rng import Rng
+from bigfleet.aio.seldom import Seldom
 from bigfleet.coordinator.log import (
     PROPOSE_TIMEOUT_S,
     Command,
@@ -41,6 +42,7 @@ from bigfleet.coordinator.raft.replica_status import ReplicaStatus
 from bigfleet.coordinator.raft.startup import StartFlags
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.address import ListenAddress, parse_listen
+from bigfleet.transport.connections import NO_REPORT, ConnectionReport
 
 HAND_OVER_S = 1.0
 DRAIN_S = 2.0
@@ -77,12 +79,14 @@ class RaftLog:
         log: FilteringBoundLogger,
         tls: RaftTls | None = None,
         resolve: Resolve = as_named,
+        report: ConnectionReport = NO_REPORT,
         on_step: OnStep = lambda _step: None,
     ) -> None:
         self._settings, self._members = settings, settings.members
         self._clock, self._disk, self._ids, self._rng = clock, disk, ids, rng
         self._state_machine, self._calls, self._metrics, self._log = state_machine, calls, metrics, log
-        self._tls, self._resolve, self._on_step = tls, resolve, on_step
+        self._tls, self._resolve, self._on_step, self._report = tls, resolve, on_step, report
+        self._seldom = Seldom(clock)
         self._batches = Batches(
             clock, lambda commands: metrics.histogram("bigfleet_coordinator_batch_commands").observe(commands)
         )
@@ -221,6 +225,7 @@ class RaftLog:
             on_refused=self._count_refused,
             on_dead=self.abort,
             resolve=self._resolve,
+            report=self._report,
         )
 
     def _make_runner(self, directory: ReplicaDirectory) -> ReplicaRunner:
@@ -324,14 +329,16 @@ class RaftLog:
             callback()
 
     def _log_error(self, text: str) -> None:
-        self._log.error("raft_trouble", detail=text)
+        if (unsaid := self._seldom.due("raft_trouble")) is not None:
+            self._log.error("raft_trouble", detail=text, unsaid=unsaid)
 
     def _count_refused(self, reason: str, detail: str) -> None:
         self._metrics.counter("bigfleet_coordinator_raft_rejected_total", reason=reason).inc()
-        self._call_on_loop(self._log_refused, reason, detail)
+        if (unsaid := self._seldom.due(reason)) is not None:
+            self._call_on_loop(self._log_refused, reason, detail, unsaid)
 
-    def _log_refused(self, reason: str, detail: str) -> None:
-        self._log.warning("raft_connection_refused", reason=reason, detail=detail)
+    def _log_refused(self, reason: str, detail: str, unsaid: int) -> None:
+        self._log.warning("raft_connection_refused", reason=reason, detail=detail, unsaid=unsaid)
 
     def _fail(self, error: FatalLogError) -> None:
         self._stop_serving("failure")

@@ -1,11 +1,11 @@
 """Relays between the library on loopback and the network: the Raft port, and one way out per peer.
 
 Why: the library speaks plain TCP, resolves names on its own thread and accepts every connection. So it gets loopback addresses
-only, and this module owns the real port, with TLS if the flags ask for it.
-Must never: run on the loop that serves gRPC, whose pauses would look like a dead leader; or forward a byte before the peer has
-shown a replica's certificate.
+only; the real port belongs to `bigfleet.coordinator.raft.raft_gate`, the ways out to this module.
+Must never: run on the loop that serves gRPC, whose pauses would look like a dead leader; or take a lack of descriptors for a
+dead Raft.
 Rules: `coordinator#fixed-membership`, `coordinator#raft-settings`, `coordinator#raft-port`, `coordinator#raft-tls`,
-`coordinator#raft-secret`.
+`coordinator#raft-secret`, `coordinator#raft-flood`.
 """
 
 import asyncio
@@ -17,12 +17,15 @@ from typing import Any, TypeVar
 
 from bigfleet.coordinator.log import FatalLogError
 from bigfleet.coordinator.raft.certificates import RaftTls, replica_problem
-from bigfleet.coordinator.raft.pipes import FRAME_BYTES, FrameMeter, PipeEnd
-from bigfleet.transport.address import ListenAddress, listen_problem
+from bigfleet.coordinator.raft.pipes import PipeEnd
+from bigfleet.coordinator.raft.raft_gate import HANDSHAKE_S, LOOPBACK, RaftGate, forget_frames
+from bigfleet.transport.address import ListenAddress
+from bigfleet.transport.connections import NO_REPORT, ConnectionReport, Listener
+from bigfleet.transport.descriptors import is_shortage
 
-HANDSHAKE_S = 5.0
 PROBE_S = 10.0
-LOOPBACK = "127.0.0.1"
+REBIND_S = 2.0
+"""How long the library's port may be away: after a lack of descriptors it is bound again at the next tick."""
 _TURNS = 8
 _T = TypeVar("_T")
 Resolve = Callable[[str, int], Awaitable[tuple[str, int]]]
@@ -45,14 +48,16 @@ class Relays:
         on_refused: Callable[[str, str], object],
         on_dead: Callable[[FatalLogError], object],
         resolve: Resolve = as_named,
+        report: ConnectionReport = NO_REPORT,
     ) -> None:
         """Callbacks run on the relays' thread: `on_refused` gets reason and detail, `on_dead` that Raft's own port is gone."""
         self._bind, self._peers, self._tls, self._resolve = bind, dict(peers), tls, resolve
-        self._on_refused, self._on_dead = on_refused, on_dead
+        self._on_refused, self._on_dead, self._report = on_refused, on_dead, report
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="raft-relays", daemon=True)
         self._servers: list[asyncio.Server] = []
         self._tasks: dict[asyncio.Task[None], None] = {}  # in the order they were started
+        self._gate: RaftGate | None = None
         self._target: int | None = None
         self.ports: dict[str, int] = {}
         """The loopback port that leads to each peer, by its node id."""
@@ -65,7 +70,7 @@ class Relays:
 
     def set_target(self, port: int | None) -> None:
         """Forward accepted connections to Raft on this loopback port; None while there is none."""
-        self._loop.call_soon_threadsafe(setattr, self, "_target", port)
+        self._loop.call_soon_threadsafe(self._take_target, port)
 
     async def stop(self) -> None:
         """Close everything and end the thread."""
@@ -81,21 +86,22 @@ class Relays:
     # From here on everything runs on the relays' loop.
 
     async def _listen(self) -> None:
-        try:
-            gate = await self._loop.create_server(
-                lambda: PipeEnd(self._on_connection), self._bind.host or None, self._bind.port
-            )
-        except OSError as error:
-            raise FatalLogError(f"--raft-bind {self._bind}: {listen_problem(error)}") from error
-        self._servers.append(gate)
-        self.port = gate.sockets[0].getsockname()[1]
+        self._gate = RaftGate(self._bind, self._tls, on_refused=self._on_refused, report=self._report)
+        self.port = self._gate.listen()
         for node, (host, port) in sorted(self._peers.items()):
             outward = await self._loop.create_server(self._outward_end(host, port), LOOPBACK, 0)
             self._servers.append(outward)
             self.ports[node] = outward.sockets[0].getsockname()[1]
         self._keep(self._watch_target())
 
+    def _take_target(self, port: int | None) -> None:
+        self._target = port
+        if self._gate is not None:
+            self._gate.target = port
+
     async def _close(self) -> None:
+        if self._gate is not None:
+            await self._gate.close()
         for server in self._servers:
             await stop_listening(server)
         # A connection appears some turns of the loop after its accept, and ends some turns after its close.
@@ -113,58 +119,12 @@ class Relays:
         def ended(done: asyncio.Task[None]) -> None:
             self._tasks.pop(done, None)
             if end is not None:
-                end.close()
+                end.release()
 
         task.add_done_callback(ended)
 
-    def _on_connection(self, end: PipeEnd) -> None:
-        self._keep(self._relay_in(end), end)
-
     def _outward_end(self, host: str, port: int) -> Callable[[], PipeEnd]:
         return lambda: PipeEnd(lambda end: self._keep(self._relay_out(end, host, port), end))
-
-    async def _relay_in(self, end: PipeEnd) -> None:
-        try:
-            if self._tls is not None and not await self._tls_handshake(end, self._tls):
-                return
-            target = self._target
-            if target is None:
-                return  # unformed or learning: no peer connects yet
-            _, inner = await self._loop.create_connection(PipeEnd, LOOPBACK, target)
-            end.meter = FrameMeter()
-            end.join(inner)
-            await self._await_secret(end, inner)
-            await end.ended
-        except OSError as error:
-            self._on_refused("broken", str(error))
-
-    async def _tls_handshake(self, end: PipeEnd, tls: RaftTls) -> bool:
-        try:
-            secured = await self._loop.start_tls(
-                end.transport, end, tls.server(), server_side=True, ssl_handshake_timeout=HANDSHAKE_S
-            )
-        except (OSError, ssl.SSLError) as error:
-            self._on_refused("handshake", str(error))
-            return False
-        if secured is None:
-            self._on_refused("handshake", "the connection was closed")
-            return False
-        end.transport = secured
-        secured.pause_reading()
-        if problem := replica_problem(secured.get_extra_info("ssl_object")):
-            self._on_refused("identity", problem)
-            return False
-        return True
-
-    async def _await_secret(self, end: PipeEnd, inner: PipeEnd) -> None:
-        """Wait for Raft's first answer, which proves that the peer knows the secret; then allow larger frames."""
-        ends = [inner.sent, end.ended, inner.ended]
-        await asyncio.wait(ends, timeout=HANDSHAKE_S, return_when=asyncio.FIRST_COMPLETED)
-        if inner.sent.done() and end.meter is not None:
-            end.meter.limit = FRAME_BYTES
-            return
-        self._on_refused(end.refused or "secret", "the peer did not prove that it knows our secret")
-        end.close()
 
     async def _relay_out(self, end: PipeEnd, host: str, port: int) -> None:
         try:
@@ -181,30 +141,47 @@ class Relays:
             if context is not None and (
                 problem := replica_problem(outer.transport.get_extra_info("ssl_object"))
             ):
-                outer.close()
+                outer.release()
                 self._on_refused("peer_identity", f"{host}:{port}: {problem}")
                 return
-            end.join(outer)
-            await end.ended
+            try:
+                end.join(outer)
+                await end.ended
+            finally:
+                outer.release()
         except ssl.SSLError as error:
             self._on_refused("peer_handshake", f"{host}:{port}: {error}")
-        except (OSError, TimeoutError):
-            pass  # the peer is not reachable; the library tries again
+            forget_frames(error)
+        except OSError as error:  # the peer is not reachable, or not in time; the library tries again
+            self._note_shortage(error)
+            forget_frames(error)
 
     async def _watch_target(self) -> None:
-        """Check periodically that Raft still listens: an accept error closes its port for good."""
+        """Check periodically that Raft still listens; without its port no peer would ever reach it."""
         while True:
             await asyncio.sleep(PROBE_S)
             target = self._target
-            if target is None:
+            if target is None or await self._listens(target):
                 continue
-            try:
-                _, probe = await self._loop.create_connection(PipeEnd, LOOPBACK, target)
-            except OSError as error:
-                if target == self._target:
-                    self._on_dead(FatalLogError(f"Raft no longer listens on its loopback port: {error}"))
-            else:
-                probe.close()
+            await asyncio.sleep(REBIND_S)
+            if target == self._target and not await self._listens(target):
+                self._on_dead(FatalLogError("Raft no longer listens on its loopback port"))
+
+    async def _listens(self, target: int) -> bool:
+        """Whether Raft listens; true also when there is no descriptor to find out, which says nothing about Raft."""
+        try:
+            _, probe = await self._loop.create_connection(PipeEnd, LOOPBACK, target)
+        except OSError as error:
+            return self._note_shortage(error)
+        probe.release()
+        return True
+
+    def _note_shortage(self, error: OSError) -> bool:
+        """Report a lack of descriptors or memory, which passes; return whether it was one."""
+        lacking = is_shortage(error)
+        if lacking:
+            self._report.on_shortage(Listener.RAFT, error)
+        return lacking
 
 
 async def stop_listening(server: asyncio.Server) -> None:

@@ -17,7 +17,8 @@ from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode
 from bigfleet.coordinator.raft.journal import GuardedJournal
 from bigfleet.coordinator.raft.membership import RaftMembers
 from bigfleet.coordinator.raft.message_guard import LearnerReport, MessageGuard
-from bigfleet.coordinator.raft.relays import LOOPBACK, Relays, free_port
+from bigfleet.coordinator.raft.raft_gate import LOOPBACK
+from bigfleet.coordinator.raft.relays import Relays, free_port
 from bigfleet.coordinator.raft.replica import Replica, ReplicaConfig, ReplicaListeners
 from bigfleet.coordinator.raft.replica_thread import ReplicaThread
 from bigfleet.obs.metrics import Metrics

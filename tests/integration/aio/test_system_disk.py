@@ -1,8 +1,10 @@
 """The real disk where the in-memory one cannot stand in: other processes, the umask, a full device, bad names."""
 
 import os
+import resource
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -121,6 +123,23 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
         with pytest.raises(DiskError):
             disk.open(tmp_path, OpenMode.READ)
     assert descriptors() == before
+
+
+@pytest.mark.rule("packaging#connection-limits")
+def test_an_open_waits_for_a_descriptor_that_comes_back(tmp_path: Path) -> None:
+    """A replica that cannot write ends; for a moment without descriptors it must not."""
+    disk = SystemDisk()
+    atomic_write(disk, tmp_path / "f", b"x")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest_free = os.open("/dev/null", os.O_RDONLY)
+    os.close(lowest_free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, hard))
+    back = threading.Timer(0.1, resource.setrlimit, (resource.RLIMIT_NOFILE, (soft, hard)))
+    try:
+        back.start()
+        assert disk.read(tmp_path / "f") == b"x"
+    finally:
+        back.join()
 
 
 def test_a_relative_path_is_written_in_the_working_directory(

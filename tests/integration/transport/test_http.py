@@ -1,5 +1,8 @@
 import asyncio
+import gc
+import socket
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 
 import pytest
 import pytest_asyncio
@@ -145,19 +148,65 @@ async def test_a_peer_that_says_nothing_is_cut_off(probes: Probes) -> None:
     assert (await probes.send(b"")).startswith(b"HTTP/1.1 408 ")
 
 
-async def test_more_connections_than_allowed_are_dropped_not_queued(probes: Probes) -> None:
-    opened = [
-        await asyncio.open_connection("127.0.0.1", probes.server.port) for _ in range(MAX_CONNECTIONS + 8)
-    ]
+@pytest.mark.rule("packaging#connection-limits")
+async def test_slow_connections_beyond_the_limit_make_room_for_a_probe_the_oldest_first() -> None:
+    slow: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+    server = await serve_probes("127.0.0.1:0", metrics_text(CollectorRegistry()), tuple)
+    assert server is not None
+    probes = Probes(server, [])
+    for _ in range(MAX_CONNECTIONS + 6):
+        slow.append(await asyncio.open_connection("127.0.0.1", server.port))
+        slow[-1][1].write(b"GET /heal")
+    for _ in range(10):
+        assert (await probes.get("/healthz"))[0] == 200
     async with asyncio.timeout(SOON_S):
-        answers = await asyncio.gather(*(reader.read() for reader, _ in opened), return_exceptions=True)
-    cut_off = [
-        answer for answer in answers if isinstance(answer, bytes) and answer.startswith(b"HTTP/1.1 408")
-    ]
-    assert len(cut_off) == MAX_CONNECTIONS
-    for _, writer in opened:
+        for reader, _ in slow[:6]:
+            with suppress(ConnectionError):
+                assert await reader.read() == b""
+    # The last one is still there, and is answered once its request is whole.
+    reader, writer = slow[-1]
+    writer.write(b"thz HTTP/1.1\r\n\r\n")
+    assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
+    for _, writer in slow:
         writer.transport.abort()
-    assert (await probes.get("/healthz"))[0] == 200
+    await server.stop()
+
+
+@pytest.mark.rule("packaging#connection-limits")
+async def test_connections_that_end_leave_nothing_for_the_collector() -> None:
+    """What is alive at the moment of a freeze is not looked at for an hour, so a cycle would be a leak."""
+    server = await serve_probes(
+        "127.0.0.1:0", metrics_text(CollectorRegistry()), tuple, HttpLimits(request_s=0.2)
+    )
+    assert server is not None
+
+    def ask(request: bytes) -> bytes:
+        # In a thread and without asyncio, whose own connections would be counted too.
+        with socket.create_connection(("127.0.0.1", server.port), timeout=SOON_S) as connection:
+            connection.sendall(request)
+            with connection.makefile("rb") as answer:
+                return answer.read()
+
+    await asyncio.to_thread(ask, b"GET /healthz HTTP/1.1\r\n\r\n")
+    gc.collect()
+    gc.disable()
+    try:
+        before = cycles()
+        for _ in range(20):
+            assert b" 200 " in await asyncio.to_thread(ask, b"GET /healthz HTTP/1.1\r\n\r\n")
+        for _ in range(3):
+            assert b" 408 " in await asyncio.to_thread(ask, b"GET /hea")
+        assert cycles() - before <= 2
+    finally:
+        gc.enable()
+        await server.stop()
+
+
+def cycles() -> int:
+    """How many transports and requests of ended connections are alive."""
+    return sum(
+        type(each).__name__ in {"_SelectorSocketTransport", "HttpRequest"} for each in gc.get_objects()
+    )
 
 
 async def test_the_address_0_serves_nothing() -> None:

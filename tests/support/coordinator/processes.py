@@ -19,7 +19,7 @@ from typing import Self
 
 from bigfleet.aio.clock import Clock, SystemClock, monotonic_s
 from bigfleet.aio.net import Net, RpcError
-from bigfleet.coordinator.raft.relays import LOOPBACK
+from bigfleet.coordinator.raft.raft_gate import LOOPBACK
 from bigfleet.transport.coordinator import LIST_SHARDS, ReplicaFacts, facts_of
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.v1alpha1 import coordinator_pb2 as pb
@@ -27,6 +27,7 @@ from tests.support.coordinator.fork_server import PROGRAM, ForkedProcess, fork_s
 from tests.support.coordinator.link_proxy import LinkProxy
 
 _MAIN = f"import sys; from {PROGRAM} import main; sys.exit(main(sys.argv[1:]))"
+_LIMIT = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({0}, {0})); "
 _tried = count()
 PATIENCE_S = 60.0
 """How long a fact may take on a loaded machine; tests wait for the fact and not for the time."""
@@ -84,12 +85,15 @@ class ProcessCluster:
         replicas: int = 3,
         proxied: bool = True,
         forked: bool = True,
+        descriptors: int | None = None,
     ) -> None:
         """Without proxies no link can be cut, and the caller's own load does not slow the links down.
 
         Forked processes start at once; the others are started as a user would, which costs a second of processor time each.
+        With `descriptors` no process may have more of them; such processes are never forked.
         """
-        self._forked = forked
+        self._forked = forked and descriptors is None
+        self._main = _MAIN if descriptors is None else _LIMIT.format(descriptors) + _MAIN
         self.directory, self._flags, self._flags_of = directory, tuple(flags), dict(flags_of or {})
         self.net = net or GrpcNet()
         self._clock: Clock = SystemClock()
@@ -130,7 +134,7 @@ class ProcessCluster:
         if self._forked and member.checkout is None:
             member.process = fork_server().start(PROGRAM, command, member.log_path)
             return member
-        whole = [sys.executable, "-c", _MAIN, *command]
+        whole = [sys.executable, "-c", self._main, *command]
         with member.log_path.open("ab") as log:
             member.process = subprocess.Popen(
                 whole, stdout=log, stderr=log, env=_environment(member.checkout), cwd=member.checkout

@@ -17,6 +17,7 @@ import pysyncobj.node
 import pysyncobj.serializer
 import pysyncobj.syncobj
 import pysyncobj.tcp_connection
+import pysyncobj.tcp_server
 import pysyncobj.transport
 import pytest
 from pysyncobj.version import VERSION
@@ -34,6 +35,7 @@ DIGESTS = {
     pysyncobj.transport: "0c9d89f9c4781ec9772df8011d7975a1a4a1a5f541357e12eae85a813e92b50b",
     pysyncobj.serializer: "4d39fde2f15000ad8f507ec229ebd4f6a86371b6f84d4dc1439a9cccd52857ee",
     pysyncobj.node: "e4a3f027cd8291f558334bb9c977e952f6b6989e7e1fa1588d3005ef0b990e2c",
+    pysyncobj.tcp_server: "bde2f216c1a585029188d0438b44762e2e797dfc53bbce387839daaa46b9a60d",
     pysyncobj.tcp_connection: "7784ed8da031369fe36f805cb186a2e94a3bd6f10fed2dd59c8cc3713fd6331c",
 }
 JOURNAL_METHODS = {
@@ -55,6 +57,7 @@ TRANSPORT_METHODS = {
     "send": ("node", "message"),
     "_onMessageReceived": ("node", "message"),
     "_onUtilityMessage": ("conn", "message"),
+    "_onTick": (),
 }
 
 
