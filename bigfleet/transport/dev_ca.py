@@ -170,9 +170,7 @@ def _fits(key_file: Path, certificate: x509.Certificate) -> bool:
 
 def _load_certificate(file: Path) -> x509.Certificate:
     try:
-        return x509.load_pem_x509_certificate(file.read_bytes())
-    except OSError as error:
-        raise CertificateFileError(file, error.strerror or "cannot be read") from error
+        return x509.load_pem_x509_certificate(_content(file))
     except ValueError as error:
         raise CertificateFileError(file, "is not a PEM certificate") from error
 
@@ -180,14 +178,14 @@ def _load_certificate(file: Path) -> x509.Certificate:
 def _load_ca(directory: Path) -> Authority:
     cert_file, key_file = directory / CA_CERT, directory / CA_KEY
     try:
-        return Authority.load(_read(cert_file), _read(key_file))
+        return Authority.load(_content(cert_file), _content(key_file))
     except NotACertificateError as error:
         raise CertificateFileError(cert_file, str(error)) from error
     except NotItsKeyError as error:
         raise CertificateFileError(key_file, str(error)) from error
 
 
-def _read(file: Path) -> bytes:
+def _content(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
