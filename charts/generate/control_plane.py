@@ -214,7 +214,9 @@ _DASHBOARD: tuple[Value, ...] = (
         "dashboard.from",
         "Who may reach the dashboard, as peers of a NetworkPolicy; empty is the pods of its namespace, and every address with an Ingress",
     ),
-    switch("dashboard.ingress.enabled", False, "Make an Ingress; needs TLS, by tlsSecretName or by annotations"),
+    switch(
+        "dashboard.ingress.enabled", False, "Make an Ingress; needs TLS, by tlsSecretName or by annotations"
+    ),
     text("dashboard.ingress.className", "", "Class of the Ingress"),
     text("dashboard.ingress.host", "", "Host of the Ingress"),
     text("dashboard.ingress.tlsSecretName", "", "Secret of the Ingress's own certificate"),
@@ -243,7 +245,11 @@ ROWS: tuple[Value, ...] = (
         "false is the job",
         ("auto", True, False),
     ),
-    text("certManager.issuerRef.name", "", "Issuer of the Certificates; empty makes an authority of the release's own"),
+    text(
+        "certManager.issuerRef.name",
+        "",
+        "Issuer of the Certificates; empty makes an authority of the release's own",
+    ),
     choice("certManager.issuerRef.kind", "Issuer", "Its kind", ("Issuer", "ClusterIssuer")),
     text("certManager.issuerRef.group", "cert-manager.io", "Its API group"),
     duration("certManager.duration", "720h", "Validity of the Certificates"),
@@ -254,7 +260,11 @@ ROWS: tuple[Value, ...] = (
     ),
     *security_rows(),
     *account_rows(),
-    switch("rbac.create", True, "Make the role of the job that keeps certificates; no other pod of this chart needs one"),
+    switch(
+        "rbac.create",
+        True,
+        "Make account and role of the job that keeps certificates; false takes serviceAccount.name, which must have its rights",
+    ),
     *monitor_rows(),
     switch("prometheusRule.enabled", False, "Make a PrometheusRule with the alerts for what is installed"),
     words("prometheusRule.labels", {}, "Further labels of the PrometheusRule"),

@@ -17,7 +17,9 @@ ROWS: tuple[Value, ...] = (
         "",
         "Secret with tls.crt, tls.key and ca.crt, and the URI bigfleet://cluster/ID; needed unless insecure",
     ),
-    switch("insecure", False, "Dial the shard without TLS, and give join data to any process that answers there"),
+    switch(
+        "insecure", False, "Dial the shard without TLS, and give join data to any process that answers there"
+    ),
     text(
         "bootstrapTemplate",
         "",

@@ -206,7 +206,7 @@ spec:
 
 {{- /* One ingress rule; takes port, and from, a list of peers, or everybody. Without a peer there is no rule, as one would open the port. */ -}}
 {{- define "bigfleet.ingress" -}}
-{{- if or .from .everybody }}
+{{- if or .from .everybody -}}
 - ports:
     - port: {{ int .port }}
       protocol: TCP

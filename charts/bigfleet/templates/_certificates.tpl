@@ -48,6 +48,11 @@ job
 {{ .Values.certificates.authoritySecret | default (printf "%s-ca" .Values.nameOverride) }}
 {{- end }}
 
+{{- /* The chart's own issuer of cert-manager, and the Certificate of its authority. */ -}}
+{{- define "bigfleet.tls.issuer" -}}
+{{ .Values.nameOverride }}-ca
+{{- end }}
+
 {{- /* Every certificate that the release signs, as a list; empty where all are named. */ -}}
 {{- define "bigfleet.tls.wanted" -}}
 {{- $ns := include "bigfleet.namespace" . }}

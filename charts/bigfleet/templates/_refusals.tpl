@@ -54,17 +54,17 @@
 {{- if and .Values.dashboard.enabled (not .Values.dashboard.tls.secretName) }}{{ fail (printf "dashboard.tls.secretName: %s" $why) }}{{ end }}
 {{- if or $c.clusters $c.further }}{{ fail (printf "certificates.clusters, certificates.further: found with %s, allowed is without, as the chart then signs nothing" $from) }}{{ end }}
 {{- end }}
-{{- if and (eq $source "cert-manager") $named (not .Values.certManager.issuerRef.name) (ne $named (list "shard.tls.secretNamePattern")) }}
+{{- if and (eq $source "cert-manager") $named (not .Values.certManager.issuerRef.name) (not (deepEqual $named (list "shard.tls.secretNamePattern"))) }}
 {{- fail (printf "certManager.issuerRef.name: missing with %s, allowed is the issuer whose authority signed that Secret too" (first $named)) }}
 {{- end }}
 {{- if and $c.authoritySecret .Values.certManager.issuerRef.name }}
 {{- fail "certificates.authoritySecret: found with certManager.issuerRef.name, allowed is one of them" }}
 {{- end }}
-{{- if and .Values.shard.coordinatorAddress (include "bigfleet.tls.own" .) (not $c.authoritySecret) }}
+{{- if and .Values.shard.coordinatorAddress (not .Values.coordinator.enabled) (include "bigfleet.tls.own" .) (not $c.authoritySecret) }}
 {{- fail "shard.coordinatorAddress: found with an authority that this release makes and a coordinator elsewhere does not know; allowed is with certificates.authoritySecret, certManager.issuerRef.name, Secrets of your own or insecure: true" }}
 {{- end }}
-{{- if and (eq $source "job") (not .Values.rbac.create) }}
-{{- fail "rbac.create: found false, allowed is true where the job keeps the certificates; otherwise cert-manager or Secrets of your own" }}
+{{- if and (eq $source "job") (not .Values.rbac.create) (or .Values.serviceAccount.create (not .Values.serviceAccount.name)) }}
+{{- fail "rbac.create: found false, allowed is with serviceAccount.create false and serviceAccount.name, an account that may get, create and patch the Secrets of the certificates; or certificates by cert-manager or in Secrets of your own" }}
 {{- end }}
 {{- if ge (int $c.renewBeforeDays) (int $c.days) }}
 {{- fail (printf "certificates.renewBeforeDays: found %d, allowed is less than certificates.days, %d" (int $c.renewBeforeDays) (int $c.days)) }}
