@@ -171,7 +171,7 @@ def test_the_definitions_come_along_are_kept_and_can_be_left_out() -> None:
 def test_only_metrics_are_let_in() -> None:
     for chart, port in ((OPERATOR, 8770), (POD_CONTROLLER, 8080)):
         (policy,) = render(chart).all("NetworkPolicy")
-        here = [{"podSelector": {}}]
+        here: list[dict[str, Any]] = [{"podSelector": {}}]
         assert policy["spec"]["ingress"] == [{"ports": [{"port": port, "protocol": "TCP"}], "from": here}]
         (closed,) = render(chart, {"networkPolicy": {"metricsFrom": []}}).all("NetworkPolicy")
         assert not closed["spec"]["ingress"], (

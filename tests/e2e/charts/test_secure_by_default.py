@@ -291,11 +291,11 @@ def test_a_release_in_plaintext_is_not_changed_to_tls_by_an_upgrade_alone(site: 
     assert "WARNING: insecure: no TLS" in said
     assert "WARNING: shard.external opens this plaintext port to other networks" in said
     assert "Mutual TLS is on" not in said
-    code, said = plain.try_helm("upgrade", "plain", CHART, values={})
+    code, said = plain.try_helm("upgrade", "plain", CHART, values={"insecure": False})
     assert code != 0
     assert (
         "insecure: bigfleet-coordinator runs without TLS, and an upgrade to TLS shuts out operators and providers"
         in said
     )
-    chosen: dict[str, Any] = {"certManager": {"enabled": False}}
+    chosen: dict[str, Any] = {"insecure": False, "certManager": {"enabled": False}}
     assert "Mutual TLS is on" in plain.helm("upgrade", "plain", CHART, "--no-hooks", values=chosen)
