@@ -37,6 +37,11 @@ PROGRAM = CliProgram(
             "bigfleet.cli.verbs.certs:ISSUE",
         ),
         CommandRow(
+            "certs secrets",
+            "keep the certificates of a fleet in Secrets of a namespace",
+            "bigfleet.cli.verbs.certificate_secrets:SECRETS",
+        ),
+        CommandRow(
             "certs show",
             "show what a certificate contains and what is wrong with it",
             "bigfleet.cli.verbs.certs:SHOW",

@@ -141,6 +141,12 @@ def tls_store(settings: TlsFlags, log: FilteringBoundLogger) -> TlsStore | None:
     return settings.tls_store(lambda problem: log.error("tls_problem", problem=problem))
 
 
+def show_exposure(metrics: Metrics, *ports: ListenAddress, secured: bool) -> None:
+    """Export whether one of these ports is open without TLS beyond loopback."""
+    exposed = not secured and not all(port.is_loopback for port in ports)
+    metrics.gauge("bigfleet_plaintext_exposed").set(exposed)
+
+
 async def show_certificate(store: TlsStore, metrics: Metrics, clock: Clock, role: str) -> NoReturn:
     """Export the expiry time of the certificate, again every minute, since it may be replaced."""
     gauge = metrics.gauge("bigfleet_tls_certificate_not_after_timestamp_seconds", role=role)

@@ -14,7 +14,15 @@ from typing import Final
 from bigfleet.kube.errors import GoneError, KubeError, MalformedAnswerError, UnauthorizedError, error_of
 from bigfleet.kube.limiter import RateLimiter, Urgency
 from bigfleet.kube.resources import ObjectKey, Resource, key_of
-from bigfleet.kube.transport import MERGE_PATCH, ApiCall, ApiResponse, ApiTransport, Document, WatchLines
+from bigfleet.kube.transport import (
+    APPLY_PATCH,
+    MERGE_PATCH,
+    ApiCall,
+    ApiResponse,
+    ApiTransport,
+    Document,
+    WatchLines,
+)
 
 PAGE_DEADLINE_S: Final = 60.0
 LIST_DEADLINE_S: Final = 300.0
@@ -159,6 +167,24 @@ class KubeClient:
         """Change only the named fields; a version in the metadata of the patch makes it conditional."""
         path = resource.path(key, subresource=subresource)
         return await self.call(ApiCall("PATCH", path, body=patch, content_type=MERGE_PATCH), urgency)
+
+    async def apply(
+        self,
+        resource: Resource,
+        document: Document,
+        *,
+        manager: str,
+        force: bool,
+        urgency: Urgency = Urgency.NORMAL,
+    ) -> Document:
+        """Create an object under its name, or set these fields of it.
+
+        ConflictError if another manager set one of them, unless forced. Unlike `create` it can be allowed for one name.
+        """
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **document}
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
+        path = resource.path(key_of(document))
+        return await self.call(ApiCall("PATCH", path, query, body=whole, content_type=APPLY_PATCH), urgency)
 
     async def delete(
         self, resource: Resource, key: ObjectKey, *, uid: str = "", urgency: Urgency = Urgency.NORMAL

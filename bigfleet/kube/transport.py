@@ -16,6 +16,7 @@ Document = dict[str, Any]
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
+APPLY_PATCH: Final = "application/apply-patch+yaml"  # JSON is YAML
 
 
 @dataclass(frozen=True, slots=True)

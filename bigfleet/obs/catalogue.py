@@ -137,4 +137,10 @@ EVERY_PROCESS = (
         labels=(_LISTENER,),
         on_demand=True,
     ),
+    gauge(
+        "bigfleet_plaintext_exposed",
+        "1 when a gRPC or Raft port is open without TLS beyond loopback, so that any process that reaches it may claim any "
+        "identity; else 0. Absent where no such port is served.",
+        on_demand=True,
+    ),
 )

@@ -19,6 +19,8 @@ class ShardOptions:
     shard_id: str = "shard-0"
     provider_address: str = ""
     advertise_address: str = ""
+    plaintext_exposed: bool = False
+    """Whether other hosts can reach the session port and no certificate is asked for; told to people, changes nothing."""
     cycle_interval_s: float = 10.0
     woken_apart_least_s: float = 0.1
     woken_apart_most_s: float = 1.0

@@ -42,6 +42,7 @@ from bigfleet.shard.reconciler import Reconciler
 from bigfleet.shard.session.rollup_intake import RollupIntake
 from bigfleet.shard.session.service import SessionService
 from bigfleet.shard.session.sessions import Sessions
+from bigfleet.transport.address import PLAINTEXT
 from bigfleet.wire.session_frames import acknowledgement
 
 FIRST_RECONCILE = "the provider has not been listed yet"
@@ -190,7 +191,8 @@ class Shard:
     def remarks(self) -> tuple[str, ...]:
         """Warnings for people although the shard is ready."""
         fake = () if self.options.provider_address else (IN_PROCESS_FAKE,)
-        return (*fake, *self.actuation.remarks())
+        exposed = (PLAINTEXT,) if self.options.plaintext_exposed else ()
+        return (*fake, *exposed, *self.actuation.remarks())
 
     def status(self) -> ShardStatus:
         """The present status."""

@@ -8,6 +8,7 @@ from charts.generate.shared_rows import (
     RUNBOOKS,
     account_rows,
     image_rows,
+    metrics_from_row,
     monitor_rows,
     naming_rows,
     placing_rows,
@@ -48,6 +49,6 @@ def agent_rows(name: str, *, qps_hint: str) -> tuple[Value, ...]:
         switch("networkPolicy.enabled", True, "Make a NetworkPolicy"),
         switch("networkPolicy.egress.enabled", False, "Restrict what the pod may dial, too"),
         objects("networkPolicy.egress.extra", "Further egress rules"),
-        objects("networkPolicy.metricsFrom", "Who may scrape metrics, as peers; empty is everybody"),
+        metrics_from_row(),
         *placing_rows(),
     )

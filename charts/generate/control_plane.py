@@ -8,6 +8,7 @@ from charts.generate.shared_rows import (
     RUNBOOKS,
     account_rows,
     image_rows,
+    metrics_from_row,
     monitor_rows,
     naming_rows,
     placing_rows,
@@ -47,7 +48,7 @@ _COORDINATOR: tuple[Value, ...] = (
     text(
         "coordinator.tls.secretName",
         "",
-        f"{_FILES}, with the URI bigfleet://admin and the DNS names of the service; empty is plaintext",
+        f"{_FILES}, with the URI bigfleet://admin and the DNS names of the service; empty is one of the release's own",
     ),
     text(
         "coordinator.raftSecret.existingSecret",
@@ -152,10 +153,55 @@ _SHARD: tuple[Value, ...] = (
     *placing_rows("shard."),
 )
 
+_CERTIFICATES: tuple[Value, ...] = (
+    text(
+        "certificates.authoritySecret",
+        "",
+        "Secret with tls.crt and tls.key of an authority that is yours, which then signs; empty makes one, in the Secret NAME-ca",
+    ),
+    texts(
+        "certificates.clusters",
+        "Ids of clusters whose operators get a certificate; its Secret NAME-operator-ID-tls is copied into that cluster",
+    ),
+    Value(
+        "certificates.further",
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["secret", "uri"],
+                "properties": {
+                    "secret": {"type": "string", "minLength": 1, "description": "Name of its Secret."},
+                    "uri": {"type": "string", "description": "The bigfleet:// URI that it carries."},
+                    "dnsNames": {
+                        "type": "array",
+                        "items": {"type": "string"},
+                        "description": "DNS names under which its holder is dialled.",
+                    },
+                },
+            },
+        },
+        [],
+        "Further certificates, each a map with secret, uri and dnsNames: those of providers and of people",
+    ),
+    whole("certificates.days", 90, "For how many days the job signs a certificate", least=2, most=3650),
+    whole("certificates.renewBeforeDays", 30, "The job signs again when fewer days are left", least=1),
+    text(
+        "certificates.schedule",
+        "17 3 * * *",
+        "When the job looks for certificates that end soon, as cron writes it; empty leaves that to upgrades",
+    ),
+)
+
 _DASHBOARD: tuple[Value, ...] = (
     switch("dashboard.enabled", False, "Install the read-only dashboard"),
     port("dashboard.port", 8760, "HTTP port"),
-    text("dashboard.tokenSecret", "", "Secret whose key token readers must present; empty asks for none"),
+    text(
+        "dashboard.tokenSecret",
+        "",
+        "Secret whose key token readers must present; needed where charts are rendered without a cluster; empty makes one and keeps it",
+    ),
     text(
         "dashboard.tls.secretName",
         "",
@@ -164,8 +210,13 @@ _DASHBOARD: tuple[Value, ...] = (
     text("dashboard.prometheusUrl", "", "Prometheus to ask instead of scraping"),
     text("dashboard.grafanaUrl", "", "Address that pages link to"),
     text("dashboard.basePath", "/", "Prefix behind a reverse proxy"),
-    objects("dashboard.from", "Who may reach the dashboard, as peers of a NetworkPolicy; empty is everybody"),
-    switch("dashboard.ingress.enabled", False, "Make an Ingress; needs tokenSecret"),
+    objects(
+        "dashboard.from",
+        "Who may reach the dashboard, as peers of a NetworkPolicy; empty is the pods of its namespace, and every address with an Ingress",
+    ),
+    switch(
+        "dashboard.ingress.enabled", False, "Make an Ingress; needs TLS, by tlsSecretName or by annotations"
+    ),
     text("dashboard.ingress.className", "", "Class of the Ingress"),
     text("dashboard.ingress.host", "", "Host of the Ingress"),
     text("dashboard.ingress.tlsSecretName", "", "Secret of the Ingress's own certificate"),
@@ -180,8 +231,25 @@ ROWS: tuple[Value, ...] = (
     *_COORDINATOR,
     *_SHARD,
     *_DASHBOARD,
-    switch("certManager.enabled", False, "Make Certificates for coordinator, shards and dashboard"),
-    text("certManager.issuerRef.name", "", "Issuer of the Certificates"),
+    switch(
+        "insecure",
+        False,
+        "Run without TLS, so that any process that reaches a port may speak as any cluster, shard or administrator; nothing else "
+        "gives plaintext",
+    ),
+    *_CERTIFICATES,
+    choice(
+        "certManager.enabled",
+        "auto",
+        "Let cert-manager sign the certificates; auto does where its kinds are known, unless the job has made the authority before; "
+        "false is the job",
+        ("auto", True, False),
+    ),
+    text(
+        "certManager.issuerRef.name",
+        "",
+        "Issuer of the Certificates; empty makes an authority of the release's own",
+    ),
     choice("certManager.issuerRef.kind", "Issuer", "Its kind", ("Issuer", "ClusterIssuer")),
     text("certManager.issuerRef.group", "cert-manager.io", "Its API group"),
     duration("certManager.duration", "720h", "Validity of the Certificates"),
@@ -192,7 +260,11 @@ ROWS: tuple[Value, ...] = (
     ),
     *security_rows(),
     *account_rows(),
-    switch("rbac.create", True, "The pods of this chart need no role", kept=True),
+    switch(
+        "rbac.create",
+        True,
+        "Make account and role of the job that keeps certificates; false takes serviceAccount.name, which must have its rights",
+    ),
     *monitor_rows(),
     switch("prometheusRule.enabled", False, "Make a PrometheusRule with the alerts for what is installed"),
     words("prometheusRule.labels", {}, "Further labels of the PrometheusRule"),
@@ -203,11 +275,14 @@ ROWS: tuple[Value, ...] = (
     switch("networkPolicy.enabled", True, "Make NetworkPolicies"),
     switch("networkPolicy.egress.enabled", False, "Restrict what pods may dial, too"),
     objects("networkPolicy.egress.extra", "Further egress rules for every component"),
-    objects("networkPolicy.operatorFrom", "Who may reach shards, as peers; empty is everybody"),
+    objects(
+        "networkPolicy.operatorFrom",
+        "Who may reach shards, as peers; empty is the pods of the namespace, and every address with shard.external.enabled",
+    ),
     objects(
         "networkPolicy.adminFrom",
         "Who may reach the coordinator besides shards and replicas, as peers",
         ({"podSelector": {}},),
     ),
-    objects("networkPolicy.metricsFrom", "Who may scrape metrics, as peers; empty is everybody"),
+    metrics_from_row(),
 )

@@ -15,7 +15,10 @@ ROWS: tuple[Value, ...] = (
     text(
         "tls.secretName",
         "",
-        "Secret with tls.crt, tls.key and ca.crt, and the URI bigfleet://cluster/ID; empty is plaintext",
+        "Secret with tls.crt, tls.key and ca.crt, and the URI bigfleet://cluster/ID; needed unless insecure",
+    ),
+    switch(
+        "insecure", False, "Dial the shard without TLS, and give join data to any process that answers there"
     ),
     text(
         "bootstrapTemplate",

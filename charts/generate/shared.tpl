@@ -41,9 +41,9 @@ labels:
   {{- with .labels }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end }}
 
-{{- /* What every pod has at its top; takes root and values (the component's own). */ -}}
+{{- /* What every pod has at its top; takes root and values (the component's own), and an account unless it is the usual one. */ -}}
 {{- define "bigfleet.pod" -}}
-serviceAccountName: {{ include "bigfleet.account" .root }}
+serviceAccountName: {{ .account | default (include "bigfleet.account" .root) }}
 terminationGracePeriodSeconds: {{ int .values.terminationGracePeriodSeconds }}
 securityContext:
   {{- toYaml .root.Values.podSecurityContext | nindent 2 }}
@@ -204,15 +204,17 @@ spec:
     - {port: 53, protocol: TCP}
 {{- end }}
 
-{{- /* One ingress rule; takes port and from, a list of peers of which none means everybody. */ -}}
+{{- /* One ingress rule; takes port, and from, a list of peers, or everybody. Without a peer there is no rule, as one would open the port. */ -}}
 {{- define "bigfleet.ingress" -}}
+{{- if or .from .everybody -}}
 - ports:
     - port: {{ int .port }}
       protocol: TCP
-  {{- with .from }}
+  {{- if not .everybody }}
   from:
-    {{- toYaml . | nindent 4 }}
+    {{- toYaml .from | nindent 4 }}
   {{- end }}
+{{- end }}
 {{- end }}
 
 {{- /* Checks with a sentence; each takes name and value. An empty value is for the chart to judge, unless it is needed. */ -}}

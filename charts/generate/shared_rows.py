@@ -89,6 +89,15 @@ def monitor_rows() -> list[Value]:
     ]
 
 
+def metrics_from_row() -> Value:
+    """Return who may scrape; the port has no secrets, and still tells names and numbers of a fleet."""
+    return objects(
+        "networkPolicy.metricsFrom",
+        "Who may scrape metrics, as peers such as the namespace of Prometheus; empty is no other pod",
+        ({"podSelector": {}},),
+    )
+
+
 def placing_rows(prefix: str = "") -> list[Value]:
     """Return how pods of a component are placed and what is added to them; `prefix` ends in a dot."""
     return [

@@ -142,7 +142,7 @@ def checks(rows: Sequence[Value], name: str, head: str) -> str:
 
 
 def _sentence(row: Value) -> str:
-    allowed = [f"one of {', '.join(map(str, row.schema['enum']))}"] if "enum" in row.schema else []
+    allowed = [f"one of {', '.join(map(_word, row.schema['enum']))}"] if "enum" in row.schema else []
     low, high = row.schema.get("minimum"), row.schema.get("maximum")
     if high is not None:
         allowed.append(f"from {low} to {high}")
@@ -150,6 +150,10 @@ def _sentence(row: Value) -> str:
         allowed.append(f"at least {low}")
     kept = " Kept for files of the original; nothing reads it." if row.kept else ""
     return f"{row.meaning}{''.join(f' ({note})' for note in allowed)}.{kept}"
+
+
+def _word(choice: Any) -> str:
+    return choice if isinstance(choice, str) else json.dumps(choice)
 
 
 def _cell(default: Any) -> str:

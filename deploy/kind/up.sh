@@ -52,7 +52,7 @@ workload() {
 }
 
 operator() {
-  chart bf-work bigfleet-operator bigfleet-operator --set clusterID=kind-work --set "shardAddress=$(shard_address)" --set rollupInterval=2s
+  chart bf-work bigfleet-operator bigfleet-operator --set clusterID=kind-work --set insecure=true --set "shardAddress=$(shard_address)" --set rollupInterval=2s
 }
 
 show() {
@@ -69,3 +69,4 @@ step "pod controller" chart bf-work bigfleet-unschedulable-pod-controller bigfle
 step "a workload that does not fit" workload
 step "what came of it" show
 echo "dashboard: kubectl --context kind-bf-mgmt -n $namespace port-forward service/bigfleet-dashboard 8760, then http://127.0.0.1:8760/"
+echo "its password: kubectl --context kind-bf-mgmt -n $namespace get secret bigfleet-dashboard-token -o 'go-template={{.data.token | base64decode}}'"

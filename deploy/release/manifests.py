@@ -50,15 +50,21 @@ MANIFESTS: Final = (
             }
         },
         "For the management cluster. First make the Secret bigfleet-raft with a key `secret` of 32 random bytes or more. It runs in\n"
-        "plaintext and in dry run with a provider that only pretends; the charts' values say how to change each.",
+        "dry run with a provider that only pretends; the charts' values say how to change each. The Job bigfleet-certs-setup signs the\n"
+        "certificates; shards wait for theirs. Before you apply a changed file, delete that Job.",
     ),
     Manifest(
         "cluster.yaml",
         {
-            "bigfleet-operator": {"clusterID": "CHANGE-ME", "shardAddress": "CHANGE-ME:7780"},
+            "bigfleet-operator": {
+                "clusterID": "CHANGE-ME",
+                "shardAddress": "CHANGE-ME:7780",
+                "tls": {"secretName": "bigfleet-operator-tls"},
+            },
             "bigfleet-unschedulable-pod-controller": _NOTHING_SET,
         },
-        "For every workload cluster. First put the cluster's own id and its shard's address in place of CHANGE-ME.",
+        "For every workload cluster. First put the cluster's own id and its shard's address in place of CHANGE-ME, and make the Secret\n"
+        "bigfleet-operator-tls with tls.crt, tls.key and ca.crt of the certificate bigfleet://cluster/<id>.",
     ),
 )
 

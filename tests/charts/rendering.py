@@ -27,9 +27,17 @@ CONTROL_PLANE, OPERATOR, POD_CONTROLLER = (
 )
 CRDS = "bigfleet-crds"
 NEEDED: dict[str, dict[str, Any]] = {
-    OPERATOR: {"clusterID": "prod-1", "shardAddress": "shard-0.example.org:7780"}
+    OPERATOR: {
+        "clusterID": "prod-1",
+        "shardAddress": "shard-0.example.org:7780",
+        "tls": {"secretName": "bigfleet-operator-tls"},
+    }
 }
-SECRET = {"coordinator": {"raftSecret": {"existingSecret": "raft"}}}  # so that two renderings are equal
+SECRET: dict[str, Any] = {  # so that two renderings are equal
+    "coordinator": {"raftSecret": {"existingSecret": "raft"}},
+    "dashboard": {"tokenSecret": "token"},
+}
+CERT_MANAGER = "cert-manager.io/v1/Certificate,cert-manager.io/v1/Issuer"
 
 Document = dict[str, Any]
 
@@ -90,8 +98,10 @@ class Rendered:
     def pods(self) -> Iterator[tuple[str, Document]]:
         """Yield the pod template of every workload, and bare pods, with a name."""
         for thing in self.objects:
-            if thing["kind"] in ("StatefulSet", "Deployment"):
+            if thing["kind"] in ("StatefulSet", "Deployment", "Job"):
                 yield thing["metadata"]["name"], thing["spec"]["template"]
+            elif thing["kind"] == "CronJob":
+                yield thing["metadata"]["name"], thing["spec"]["jobTemplate"]["spec"]["template"]
             elif thing["kind"] == "Pod":
                 yield thing["metadata"]["name"], thing
 
@@ -114,11 +124,16 @@ def template(
     version: str = OLDEST,
     namespace: str = "fleet",
     release: str = "demo",
+    kinds: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Render a chart, whatever comes of it; values that a chart cannot do without are added."""
+    """Render a chart, whatever comes of it; values that a chart cannot do without are added.
+
+    `kinds` are those that the cluster has besides Kubernetes' own, with commas between.
+    """
     given = merged(NEEDED.get(chart, {}), values or {})
+    known = ("--api-versions", kinds) if kinds else ()
     return helm(
-        "template", release, str(CHARTS / chart), "--namespace", namespace, "--kube-version", version, "--values", "-",
+        "template", release, str(CHARTS / chart), "--namespace", namespace, "--kube-version", version, "--values", "-", *known,
         stdin=json.dumps(given),
     )  # fmt: skip
 
@@ -173,12 +188,47 @@ MATRIX: dict[str, tuple[str, dict[str, Any]]] = {
     "kind": (CONTROL_PLANE, merged(SECRET, example("values-kind.yaml"))),
     "shards only": (
         CONTROL_PLANE,
-        {"coordinator": {"enabled": False}, "shard": {"coordinatorAddress": "coordinator.elsewhere:7790"}},
+        {
+            "coordinator": {"enabled": False},
+            "shard": {"coordinatorAddress": "coordinator.elsewhere:7790"},
+            "certificates": {"authoritySecret": "fleet-ca"},
+        },
     ),
     "a shard alone": (
         CONTROL_PLANE,
-        {"coordinator": {"enabled": False}, "shard": {"auditLog": "/a"}, "dashboard": {"enabled": True}},
+        merged(
+            SECRET,
+            {"coordinator": {"enabled": False}, "shard": {"auditLog": "/a"}, "dashboard": {"enabled": True}},
+        ),
     ),
+    "job": (
+        CONTROL_PLANE,
+        merged(
+            SECRET,
+            {
+                "shard": {
+                    "replicas": 2,
+                    "external": {"enabled": True, "hostnamePattern": "s-%d.example.org"},
+                },
+                "dashboard": {"enabled": True},
+                "certificates": {
+                    "clusters": ["prod-1"],
+                    "further": [
+                        {
+                            "secret": "provider-tls",
+                            "uri": "bigfleet://shard/provider",
+                            "dnsNames": ["provider.providers.svc"],
+                        }
+                    ],
+                },
+            },
+        ),
+    ),
+    "cert-manager": (
+        CONTROL_PLANE,
+        merged(SECRET, {"certManager": {"enabled": True}, "certificates": {"clusters": ["prod-1"]}}),
+    ),
+    "insecure": (CONTROL_PLANE, merged(SECRET, {"insecure": True, "dashboard": {"enabled": True}})),
     "csi": (
         CONTROL_PLANE,
         merged(
@@ -190,7 +240,11 @@ MATRIX: dict[str, tuple[str, dict[str, Any]]] = {
                 },
                 "shard": {"replicas": 2, "tls": {"csi": {"enabled": True, "issuerName": "ca"}}},
                 "networkPolicy": {"egress": {"enabled": True}},
-                "dashboard": {"enabled": True, "prometheusUrl": "http://prometheus.monitoring:9090"},
+                "dashboard": {
+                    "enabled": True,
+                    "tls": {"secretName": "d"},
+                    "prometheusUrl": "http://prometheus.monitoring:9090",
+                },
             },
         ),
     ),

@@ -148,6 +148,12 @@ def test_the_defaults_are_the_file_that_the_program_reads() -> None:
     )
 
 
+@pytest.mark.rule("packaging#insecure")
+def test_an_operator_dials_with_a_certificate_unless_insecure() -> None:
+    assert render(OPERATOR).text.count("--tls-") == 3
+    assert "--tls-" not in render(OPERATOR, {"tls": {"secretName": ""}, "insecure": True}).text
+
+
 @pytest.mark.rule("packaging#crds", "operator#operator-charts")
 def test_the_definitions_come_along_are_kept_and_can_be_left_out() -> None:
     alone = {
@@ -165,6 +171,11 @@ def test_the_definitions_come_along_are_kept_and_can_be_left_out() -> None:
 def test_only_metrics_are_let_in() -> None:
     for chart, port in ((OPERATOR, 8770), (POD_CONTROLLER, 8080)):
         (policy,) = render(chart).all("NetworkPolicy")
-        assert policy["spec"]["ingress"] == [{"ports": [{"port": port, "protocol": "TCP"}]}]
+        here: list[dict[str, Any]] = [{"podSelector": {}}]
+        assert policy["spec"]["ingress"] == [{"ports": [{"port": port, "protocol": "TCP"}], "from": here}]
+        (closed,) = render(chart, {"networkPolicy": {"metricsFrom": []}}).all("NetworkPolicy")
+        assert not closed["spec"]["ingress"], (
+            "no list is no peer, where Kubernetes itself would take it for every peer"
+        )
     dialled = render(*MATRIX["operator"]).all("NetworkPolicy")[0]["spec"]["egress"]
     assert {port["port"] for rule in dialled for port in rule["ports"]} == {53, 443, 6443, 7780}

@@ -64,11 +64,14 @@ def test_the_coordinator_forms_by_itself() -> None:
         "shutdown-grace": "5s",
         "log-format": "json",
         "log-level": "info",
+        "tls-cert": "/etc/bigfleet/tls/tls.crt",
+        "tls-key": "/etc/bigfleet/tls/tls.key",
+        "tls-ca": "/etc/bigfleet/tls/ca.crt",
     }
 
 
 @pytest.mark.rule("coordinator#chart")
-@pytest.mark.parametrize("values", [{}, TLS], ids=["plaintext", "tls"])
+@pytest.mark.parametrize("values", [{}, TLS, {"insecure": True}], ids=["tls", "own tls", "plaintext"])
 def test_probes_are_http_also_under_tls(values: dict[str, Any]) -> None:
     rendered = render(CONTROL_PLANE, with_(values))
     for name in ("bigfleet-coordinator", "bigfleet-shard"):
@@ -99,34 +102,82 @@ def selector(component: str) -> dict[str, Any]:
 
 
 def ingress(policy: dict[str, Any]) -> dict[int, Any]:
-    return {rule["ports"][0]["port"]: rule.get("from", "anybody") for rule in policy["spec"]["ingress"]}
+    rules = policy["spec"]["ingress"] or []
+    return {rule["ports"][0]["port"]: rule.get("from", "anybody") for rule in rules}
+
+
+HERE: dict[str, Any] = {"podSelector": {}}  # pods of the release's namespace
 
 
 @pytest.mark.rule("packaging#network-policy", "coordinator#chart")
 def test_the_raft_port_is_open_to_replicas_only() -> None:
     rendered = render(CONTROL_PLANE, SECRET)
     assert ingress(rendered.one("NetworkPolicy", "bigfleet-coordinator")) == {
-        7790: [selector("coordinator"), selector("shard"), selector("dashboard"), {"podSelector": {}}],
+        7790: [selector("coordinator"), selector("shard"), selector("dashboard"), selector("test"), HERE],
         7791: [selector("coordinator")],
-        8790: "anybody",
+        8790: [HERE, selector("test")],
     }
-    assert ingress(rendered.one("NetworkPolicy", "bigfleet-shard")) == {7780: "anybody", 8780: "anybody"}
     for policy in rendered.all("NetworkPolicy"):
         assert policy["spec"]["policyTypes"] == ["Ingress"]
+
+
+@pytest.mark.rule("packaging#network-policy")
+def test_by_default_no_port_is_open_beyond_the_namespace() -> None:
+    rendered = render(CONTROL_PLANE, with_(nested("dashboard.enabled", True)))
+    own = [selector("test"), selector("dashboard")]
+    assert ingress(rendered.one("NetworkPolicy", "bigfleet-shard")) == {
+        7780: [HERE, *own],
+        8780: [HERE, *own],
+    }
+    assert ingress(rendered.one("NetworkPolicy", "bigfleet-dashboard")) == {8760: [HERE]}
+    every = rendered.one("NetworkPolicy", "bigfleet")["spec"]
+    labels = {"app.kubernetes.io/name": "bigfleet", "app.kubernetes.io/instance": "demo"}
+    assert every == {"podSelector": {"matchLabels": labels}, "policyTypes": ["Ingress"]}
+    for _, pod in rendered.pods():
+        assert labels.items() <= pod["metadata"]["labels"].items(), "else it would escape the policy"
+
+
+@pytest.mark.rule("packaging#network-policy")
+def test_only_what_is_exposed_on_purpose_is_open_to_every_address() -> None:
+    exposed = with_(
+        {
+            "shard": {"external": {"enabled": True}},
+            "dashboard": {"enabled": True, "ingress": {"enabled": True, "tlsSecretName": "t"}},
+        }
+    )
+    for narrowed, peers in (({}, "anybody"), ({"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}, None)):
+        more = {"dashboard": narrowed, "networkPolicy": {"operatorFrom": narrowed.get("from", [])}}
+        rendered = render(CONTROL_PLANE, merged(exposed, more))
+        shard = ingress(rendered.one("NetworkPolicy", "bigfleet-shard"))
+        dashboard = ingress(rendered.one("NetworkPolicy", "bigfleet-dashboard"))
+        given = narrowed.get("from", [])
+        assert shard[7780] == (peers or [*given, selector("test"), selector("dashboard")])
+        assert dashboard[8760] == (peers or given)
+        assert shard[8780] == [HERE, selector("test"), selector("dashboard")], (
+            "metrics are not exposed with it"
+        )
+
+
+@pytest.mark.rule("packaging#network-policy")
+def test_an_empty_list_of_scrapers_opens_no_port() -> None:
+    rendered = render(CONTROL_PLANE, with_(nested("networkPolicy.metricsFrom", [])))
+    assert ingress(rendered.one("NetworkPolicy", "bigfleet-shard"))[8780] == [selector("test")]
 
 
 @pytest.mark.rule("packaging#network-policy")
 def test_policies_follow_their_values() -> None:
     rendered = render(CONTROL_PLANE, PRODUCTION)
     monitoring = PRODUCTION["networkPolicy"]["metricsFrom"]
-    assert ingress(rendered.one("NetworkPolicy", "bigfleet-coordinator"))[8790] == monitoring
-    assert ingress(rendered.one("NetworkPolicy", "bigfleet-shard"))[8780] == monitoring
+    scrapers = [*monitoring, selector("test"), selector("dashboard")]
+    assert ingress(rendered.one("NetworkPolicy", "bigfleet-coordinator"))[8790] == scrapers
+    assert ingress(rendered.one("NetworkPolicy", "bigfleet-shard"))[8780] == scrapers
     narrow = render(
         CONTROL_PLANE,
         with_({"dashboard": {"enabled": True}, "networkPolicy": {"operatorFrom": [{"podSelector": {}}]}}),
     )
     assert ingress(narrow.one("NetworkPolicy", "bigfleet-shard"))[7780] == [
         {"podSelector": {}},
+        selector("test"),
         selector("dashboard"),
     ]
     egress = rendered.one("NetworkPolicy", "bigfleet-coordinator")["spec"]["egress"]
@@ -229,8 +280,8 @@ def test_cert_manager_is_asked_for_one_identity_each() -> None:
 
 def test_shards_without_a_coordinator_report_to_nobody() -> None:
     alone = render(CONTROL_PLANE, nested("coordinator.enabled", False))
+    assert "bigfleet-raft" not in [name for _, _, name in alone.names()]
     assert "coordinator-addr" not in alone.flags("StatefulSet", "bigfleet-shard")
-    assert "Secret" not in alone.kinds()
     split = render(*MATRIX["shards only"])
     assert split.flags("StatefulSet", "bigfleet-shard")["coordinator-addr"] == "coordinator.elsewhere:7790"
 
@@ -332,4 +383,6 @@ def test_rules_follow_what_is_installed_and_can_be_left_out() -> None:
     assert "BigFleetShortfall" not in shards
     assert not [name for name in shards if "Coordinator" in name], "no coordinator, none missed"
     assert "BigFleetCoordinatorExportStale" not in alerts(with_(on)), "exports are off"
-    assert "BigFleetCertificateExpiring" not in alerts(with_(on)), "no certificates"
+    plain = alerts(with_(merged(on, {"insecure": True})))
+    assert "BigFleetCertificateExpiring" not in plain, "no certificates"
+    assert "BigFleetCertificateExpiring" in alerts(with_(on))

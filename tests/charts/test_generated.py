@@ -76,5 +76,5 @@ def test_every_value_is_read_by_a_template_but_those_kept_for_old_files(chart: A
     kept: list[Value] = [row for row in chart.rows if row.kept]
     unread = [row.path for row in chart.rows if not row.kept and row.path.rpartition(".")[2] not in words]
     assert unread == []
-    expected_kept = {"bigfleet": ["coordinator.rebalanceInterval", "rbac.create"]}
+    expected_kept = {"bigfleet": ["coordinator.rebalanceInterval"]}
     assert [row.path for row in kept] == expected_kept.get(chart.name, [])

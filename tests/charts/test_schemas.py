@@ -12,8 +12,8 @@ from tests.charts.rendering import MATRIX, NEWEST, OLDEST, POD_CONTROLLER, ROOT,
 from tests.support.control_plane.errors import BinaryMissingError
 from tests.support.control_plane.tools import find_schemas
 
-OF_OTHERS = {"Certificate", "PodMonitor", "PrometheusRule"}
-"""Kinds of other projects; a real API server that has their definitions judges them in tests/e2e/charts."""
+OF_OTHERS = {"Certificate", "Issuer", "PodMonitor", "PrometheusRule"}
+"""Kinds of other projects; a real API server that has their definitions judges them, but for Issuer, in tests/e2e/charts."""
 
 
 @cache

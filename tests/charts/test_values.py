@@ -13,6 +13,7 @@ from bigfleet.app.shard.command import SHARD
 from bigfleet.app.unschedulable_pod_controller.command import RUN as POD_CONTROLLER_COMMAND
 from bigfleet.cli.framework.options import options_of
 from bigfleet.cli.framework.settings import Flags
+from bigfleet.cli.verbs.certificate_secrets import SECRETS
 from bigfleet.cli.verbs.doctor.command import DOCTOR
 from charts.generate.files import CHARTS as MADE
 from charts.generate.value import Value
@@ -36,6 +37,7 @@ COMMANDS: dict[tuple[str, ...], type[Flags]] = {
     ("bigfleet", "shard"): SHARD.settings,
     ("bigfleet", "dashboard"): DASHBOARD.settings,
     ("bigfleet", "doctor"): DOCTOR.settings,
+    ("bigfleet", "certs", "secrets"): SECRETS.settings,
     ("bigfleet-operator",): OPERATOR_COMMAND.settings,
     ("bigfleet-unschedulable-pod-controller",): POD_CONTROLLER_COMMAND.settings,
 }
@@ -87,6 +89,12 @@ NOT_BY_VALUE: dict[str, dict[str, str]] = {
         ),
         "the test pod of the control plane asks for what that chart installs",
     ),
+    "secrets": {
+        "authority-days": "an authority lives for ten years; by a Secret of one's own",
+        **dict.fromkeys(
+            ("kubeconfig", "context", "output", "no-color", "log-level"), "the pod of the job asks its own cluster"
+        ),
+    },
     "bigfleet-operator": {
         "kubeconfig": "the pod's own account",
         "rollup-quiet": "the default suits every cluster; by extraArgs",
@@ -154,6 +162,8 @@ def marked(row: Value, number: int) -> Any:
             return 0.5
         case "boolean":
             return not row.default
+        case "array" if "properties" in row.schema["items"]:
+            return [{"secret": f"mark{number}", "uri": "bigfleet://admin"}]
         case "array" if row.schema["items"]["type"] == "string":
             return [f"mark{number}"]
         case "array":
@@ -188,7 +198,8 @@ LEAVE = {  # cannot stand beside others, or are looked at in another of these se
     "image.tag", "image.digest", "coordinator.tls.secretName", "dashboard.tls.secretName", "shard.tls.csi.issuerName",
     "shard.tls.csi.issuerKind", "nameOverride", "prometheusRule.disabled", "dashboard.prometheusUrl", "dashboard.basePath",
     "bootstrapTemplateSecret.name", "bootstrapTemplateSecret.key", "replicas", "clusterID",
-    "coordinator.affinity", "coordinator.spread.hostname", "coordinator.spread.zone", "shard.affinity",
+    "coordinator.affinity", "coordinator.spread.hostname", "coordinator.spread.zone", "shard.affinity", "certManager.enabled",
+    "certificates.authoritySecret", "certificates.days", "certificates.renewBeforeDays", "certificates.schedule",
 }  # fmt: skip
 LOUD: list[tuple[str, dict[str, Any]]] = [
     (CONTROL_PLANE, loud(ROWS[CONTROL_PLANE], merged(ON, {"shard": {"providerAddrs": ["markp.example:4001"]}}), LEAVE)),
@@ -208,7 +219,7 @@ def test_every_value_is_found_in_the_rendering(chart: str, values: dict[str, Any
         if isinstance(given, dict):
             ((found, _),) = given.items()
         elif isinstance(given, list):
-            found = given[0]["name"] if isinstance(given[0], dict) else given[0]
+            found = next(iter(given[0].values())) if isinstance(given[0], dict) else given[0]
         else:
             found = str(given).partition("%d")[0]
         assert re.search(rf"\b{re.escape(found.lstrip('/'))}", text), f"{row.path} has no effect"
@@ -219,14 +230,19 @@ ALONE: list[tuple[str, str, Any, dict[str, Any]]] = [
     (CONTROL_PLANE, "image.tag", "mark", {}),
     (CONTROL_PLANE, "image.digest", "sha256:" + "a" * 64, {}),
     (CONTROL_PLANE, "nameOverride", "mark", {}),
-    (CONTROL_PLANE, "shard.coordinatorAddress", "mark:1", {"coordinator": {"enabled": False}}),
+    (CONTROL_PLANE, "shard.coordinatorAddress", "mark:1", {"coordinator": {"enabled": False}, "certificates": {"authoritySecret": "a"}}),
     (CONTROL_PLANE, "shard.provider.addr", "mark:1", {}),
     (CONTROL_PLANE, "shard.replicas", 2, {}),
-    (CONTROL_PLANE, "shard.tls.secretName", "mark", {"coordinator": {"tls": {"secretName": "c"}}, "shard": {"tls": {"secretNamePattern": ""}}}),
+    (CONTROL_PLANE, "shard.tls.secretName", "mark", {"coordinator": {"tls": {"secretName": "c"}}, "shard": {"tls": {"secretName": "s"}}}),
     (CONTROL_PLANE, "shard.tls.csi.issuerKind", "ClusterIssuer", {"coordinator": {"tls": {"secretName": "c"}}, "shard": {"tls": {"csi": {"enabled": True, "issuerName": "mark"}}}}),
     (CONTROL_PLANE, "dashboard.prometheusUrl", "http://mark:1", {"dashboard": {"enabled": True}}),
     (CONTROL_PLANE, "dashboard.basePath", "/mark/", {"dashboard": {"enabled": True}}),
-    (CONTROL_PLANE, "dashboard.tls.secretName", "mark", {"dashboard": {"enabled": True}}),
+    (CONTROL_PLANE, "dashboard.tls.secretName", "mark", {"coordinator": {"tls": {"secretName": "c"}}, "shard": {"tls": {"secretName": "s"}}, "dashboard": {"enabled": True, "tls": {"secretName": "d"}}}),
+    (CONTROL_PLANE, "certManager.enabled", True, {}),
+    (CONTROL_PLANE, "certificates.authoritySecret", "mark", {}),
+    (CONTROL_PLANE, "certificates.days", 60, {}),
+    (CONTROL_PLANE, "certificates.renewBeforeDays", 20, {}),
+    (CONTROL_PLANE, "certificates.schedule", "", {}),
     (CONTROL_PLANE, "coordinator.affinity", {"nodeAffinity": {}}, {}),
     (CONTROL_PLANE, "shard.affinity", {"nodeAffinity": {}}, {}),
     (OPERATOR, "bootstrapTemplateSecret.name", "mark", {}),
@@ -238,16 +254,17 @@ ALONE: list[tuple[str, str, Any, dict[str, Any]]] = [
 NEEDS: dict[str, dict[str, Any]] = {  # what a switch must stand beside in order to matter
     "shard.auditStrict": {"shard": {"auditLog": "/a"}},
     "networkPolicy.egress.enabled": {},
-    "dashboard.ingress.enabled": {"dashboard": {"enabled": True, "tokenSecret": "t"}},
-    "certManager.enabled": {"certManager": {"issuerRef": {"name": "i"}}},
+    "dashboard.ingress.enabled": {"dashboard": {"enabled": True, "ingress": {"tlsSecretName": "t"}}},
+    "rbac.create": {"serviceAccount": {"create": False, "name": "theirs"}},
     "shard.tls.csi.enabled": {"coordinator": {"tls": {"secretName": "c"}}, "shard": {"tls": {"csi": {"issuerName": "i"}, "secretNamePattern": "s-%d"}}},
 }  # fmt: skip
 SWITCHES = [
     (name, row.path, not row.default, NEEDS.get(row.path, {}))
     for name, rows in ROWS.items()
     for row in rows
-    if row.schema.get("type") == "boolean" and not row.kept
+    if row.schema.get("type") == "boolean" and not row.kept and (name, row.path) != (OPERATOR, "insecure")
 ]
+"""The operator's `insecure` only permits that `tls.secretName` is empty; `test_refusals` and `test_agents` look at it."""
 
 
 @pytest.mark.rule("packaging#chart-values", "packaging#chart-flags")
@@ -260,16 +277,13 @@ def test_a_value_alone_changes_the_rendering(
     chart: str, path: str, value: Any, beside: dict[str, Any]
 ) -> None:
     base = merged(SECRET, beside) if chart == CONTROL_PLANE else beside
-    off: dict[str, Any] = {}
-    if path == "shard.tls.secretName":
-        off = {"coordinator": {"tls": {"secretName": ""}}}
-    before: Rendered = render(chart, merged(base, off))
+    before: Rendered = render(chart, base)
     assert render(chart, merged(base, nested(path, value))).objects != before.objects
 
 
 @pytest.mark.rule("packaging#chart-values")
 def test_a_values_file_of_the_original_renders_unchanged() -> None:
-    """Every key that the original's charts know, as its guides set them."""
+    """Every key that the original's charts know, as its guides set them; an operator in plaintext also says insecure."""
     image = {"repository": "registry.example.org/bigfleet", "tag": "v0.1.0", "pullPolicy": "Always"}
     account = {"create": True, "name": "", "annotations": {}}
     limits = {"requests": {"cpu": "200m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
@@ -302,6 +316,6 @@ def test_a_values_file_of_the_original_renders_unchanged() -> None:
     }
     render(
         OPERATOR,
-        {**shared, "clusterID": "prod-1", "shardAddress": "s:7780", "tls": {"secretName": ""}, "bootstrapTemplate": "", "metricsPort": 8770, "crds": {"install": True}},
+        {**shared, "clusterID": "prod-1", "shardAddress": "s:7780", "tls": {"secretName": ""}, "insecure": True, "bootstrapTemplate": "", "metricsPort": 8770, "crds": {"install": True}},
     )  # fmt: skip
     render(POD_CONTROLLER, {**shared, "metricsPort": 8080, "priorityClassDefaults": {}})

@@ -25,7 +25,7 @@ from bigfleet.app.connections import connection_report, grpc_limits, use_descrip
 from bigfleet.app.coordinator.command import SECRET_BYTES, CoordinatorSettings
 from bigfleet.app.dashboard.beside import check_dashboard, dashboard_beside
 from bigfleet.app.garbage import freeze_live_objects
-from bigfleet.app.parts import Part, process_log, process_metrics, run_parts, tls_store
+from bigfleet.app.parts import Part, process_log, process_metrics, run_parts, show_exposure, tls_store
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -212,6 +212,8 @@ async def _run(
         )
         if http is not None:
             stack.push_async_callback(http.stop)
+        ports = (settings.listen, settings.raft_bind) if settings.replicas > 1 else (settings.listen,)
+        show_exposure(built.metrics, *ports, secured=built.tls is not None)
         logger.info("listening", port=server.port, metrics_port=0 if http is None else http.port)
         sources = f"--coordinator-addr=127.0.0.1:{server.port}"
         await stack.enter_async_context(dashboard_beside(settings.dashboard_addr, logger, sources))

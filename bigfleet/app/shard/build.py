@@ -41,6 +41,7 @@ def options_of(settings: ShardSettings) -> ShardOptions:
         shard_id=settings.id,
         provider_address=settings.provider_addr,
         advertise_address=settings.advertise_addr or str(settings.listen),
+        plaintext_exposed=settings.tls_cert is None and not settings.listen.is_loopback,
         cycle_interval_s=settings.cycle_interval,
         list_timeout_s=settings.list_timeout,
         execute_concurrency=settings.execute_concurrency,

@@ -27,6 +27,7 @@ from bigfleet.app.parts import (
     run_until_stop,
     serve_metrics,
     show_certificate,
+    show_exposure,
     tls_store,
 )
 from bigfleet.app.shard.build import RunningShard, listening_shard
@@ -106,6 +107,7 @@ async def run_shard(
             lambda: _remarks(running),
             report=connection_report(metrics, log, seams.clock),
         )
+        show_exposure(metrics, settings.listen, secured=tls is not None)
         log.info("listening", port=running.server.port, metrics_port=metrics_port)
         sources = [f"--shard-addr=127.0.0.1:{running.server.port}"]
         if metrics_port:

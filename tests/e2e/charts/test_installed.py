@@ -10,15 +10,14 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from bigfleet.aio.identity import ADMIN, Identity
 from bigfleet.kube.crds.definitions import DEFINITIONS
-from tests.charts.rendering import CHARTS, CONTROL_PLANE, OPERATOR, POD_CONTROLLER, helm, helm_binary, merged
-from tests.e2e.charts.pods_as_processes import Kubelet
+from tests.charts.rendering import CHARTS, CONTROL_PLANE, OPERATOR, POD_CONTROLLER, helm_binary, merged
+from tests.e2e.charts.site import Document, Site
 from tests.support.certificates import Authority
 from tests.support.control_plane.cluster import Cluster
 from tests.support.control_plane.objects import node
@@ -40,7 +39,6 @@ POOL = {
     "resources": {"cpu": "8", "memory": "32Gi"},
 }
 CONTROLLERS = (*USUAL_CONTROLLERS, "persistentvolume-binder-controller")
-Document = dict[str, Any]
 
 
 def address(name: str) -> str:
@@ -54,24 +52,12 @@ def address(name: str) -> str:
     return "127.77.9.1" if "operator" in name else "127.77.9.2"
 
 
-class Site:
-    """One cluster, what is installed in it, and what runs."""
+class SecuredSite(Site):
+    """A site whose certificates come from an authority of its own."""
 
     def __init__(self, cluster: Cluster, directory: Path) -> None:
-        self.cluster, self.directory = cluster, directory
-        self.kubelet = Kubelet(cluster, NAMESPACE, directory, address)
+        super().__init__(cluster, NAMESPACE, directory, address)
         self.authority = Authority(directory / "pki", datetime.now(UTC))
-
-    def helm(self, *arguments: str, values: Document | None = None) -> str:
-        done = helm(
-            *arguments,
-            f"--namespace={NAMESPACE}",
-            *(("--values=-",) if values is not None else ()),
-            stdin=json.dumps(values or {}),
-            kubeconfig=self.cluster.kubeconfig(),
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
     def secret(self, name: str, identity: Identity, *hosts: str) -> None:
         """Store a certificate for an identity that is reached at these addresses."""
@@ -101,29 +87,15 @@ class Site:
             environ={"PATH": os.environ["PATH"], "HOME": str(self.directory)},
         )
 
-    def run(self, component: str, count: int) -> list[Document]:
-        """Wait for the Pods of a component, placed and bound, and start them."""
-        placed = self.cluster.wait(
-            f"{count} pods of {component} are placed",
-            lambda: (
-                [pod for pod in self.kubelet.pods(component) if pod["spec"].get("nodeName")][count - 1 :]
-                and self.kubelet.pods(component)
-            ),
-        )
-        for pod in placed:
-            self.kubelet.start(pod)
-        self.kubelet.wait(f"{component} is ready", lambda: all(map(self.kubelet.ready, placed)))
-        return placed
-
 
 @pytest.fixture(scope="module")
 def site(
     testbed_binary: Path, foreign_kinds: list[Document], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Site]:
+) -> Iterator[SecuredSite]:
     helm_binary()
     options = ClusterOptions(audit=True, controllers=CONTROLLERS)
     cluster = Cluster(testbed_binary, options).start(lambda one: one.install_crds(foreign_kinds))
-    one = Site(cluster, tmp_path_factory.mktemp("site"))
+    one = SecuredSite(cluster, tmp_path_factory.mktemp("site"))
     try:
         yield one
     finally:
@@ -194,7 +166,7 @@ def left(site: Site) -> list[str]:
     "packaging#kind",
     "packaging#doctor",
 )
-def test_installed_run_upgraded_and_removed(site: Site) -> None:
+def test_installed_run_upgraded_and_removed(site: SecuredSite) -> None:
     cluster = site.cluster
     cluster.make_namespace(NAMESPACE)
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}

@@ -13,8 +13,45 @@ from tests.support.control_plane.cluster import Cluster
 
 PRODUCTION = MATRIX["production"][1]
 
-NOTES = {
-    "plaintext": ({}, "WARNING: no TLS"),
+NOTES: dict[str, tuple[dict[str, Any], str]] = {
+    "plaintext": ({"insecure": True}, "WARNING: insecure: no TLS"),
+    "plaintext on a load balancer": (
+        {"insecure": True, "shard": {"external": {"enabled": True}}},
+        "WARNING: shard.external opens this plaintext port to other networks, and every address may dial it",
+    ),
+    "certificates of the job": (
+        {"certManager": {"enabled": False}},
+        "Mutual TLS is on. A job of this release signs the certificates and renews them (17 3 * * *).",
+    ),
+    "certificates of cert-manager": (
+        nested("certManager.issuerRef.name", "ours"),
+        "Mutual TLS is on. cert-manager signs the certificates by the issuer ours.",
+    ),
+    "how an operator gets its certificate": (
+        nested("certificates.clusters", ["prod-1"]),
+        'get secret bigfleet-operator-prod-1-tls -o "go-template={{index .data \\"$key\\" | base64decode}}" >$key; done',
+    ),
+    "an address that no certificate carries": (
+        nested("shard.external.enabled", True),
+        "WARNING: the certificates of shards do not carry the addresses of their external Services",
+    ),
+    "a provider that needs a certificate": (
+        nested("shard.provider.addr", "p:9000"),
+        "Providers need a certificate of the same authority: certificates.further.",
+    ),
+    "scrapers elsewhere": (
+        nested("podMonitor.enabled", True),
+        "NOTE: only pods of this namespace may scrape metrics.",
+    ),
+    "no policies": (nested("networkPolicy.enabled", False), "WARNING: no network policies."),
+    "the dashboard's token": (
+        nested("dashboard.enabled", True),
+        "get secret bigfleet-dashboard-token -o 'go-template={{.data.token | base64decode}}'",
+    ),
+    "a token rendered offline": (
+        nested("dashboard.enabled", True),
+        "WARNING: rendered without a cluster, so the dashboard's token is new in every rendering",
+    ),
     "the fake provider": ({}, "WARNING: shards run a fake provider inside themselves"),
     "no exports": ({}, "WARNING: no snapshots are exported"),
     "exports beside the data": (

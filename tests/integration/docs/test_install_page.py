@@ -68,7 +68,8 @@ def test_a_helm_command_renders_with_its_values(shown: Shown, values: str, tmp_p
     assert objects
     if "dryRun: true" in values:
         assert "--dry-run=true" in done.stdout
-        assert done.stdout.count("kind: Certificate") == 2, "one per coordinator and shard"
+        signed = "for coordinator, shard, operator and provider, by the job and its CronJob"
+        assert done.stdout.count("--certificate=") == 2 * 4, signed
 
 
 def test_the_certificates_of_the_page_are_made_as_it_says(tmp_path: Path) -> None:
