@@ -229,5 +229,5 @@ class Shard:
     def _completed(self, view: CycleView) -> None:
         self._last = view
 
-    def _acknowledge(self, echo: str) -> bytes:
-        return acknowledgement(echo, term=self.term.value, epoch=self.epoch)
+    def _acknowledge(self, echo: str, problem: str) -> bytes:
+        return acknowledgement(echo, term=self.term.value, epoch=self.epoch, problem=problem)

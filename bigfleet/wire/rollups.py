@@ -1,12 +1,12 @@
 """Roll-ups: a cluster's complete demand, as message and as needs.
 
 Why: a roll-up replaces everything its cluster asked for, so one bad row must refuse the whole, with nothing applied.
-Must never: accept a row it cannot read in full, or demand in another cluster's name.
-Rules: `wire#rollup`, `wire#need-identity`; rows are remembered by their bytes, since a roll-up is resent whole every
-few seconds.
+Must never: accept a row it cannot read in full, demand in another cluster's name, or one beyond its limits.
+Rules: `wire#rollup`, `wire#need-identity`, `wire#rollup-limits`, `wire#arrival-time`; rows are remembered by their bytes,
+since a roll-up is resent whole every few seconds.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
@@ -14,8 +14,9 @@ from google.protobuf.message import DecodeError
 from bigfleet.model.buckets import checked_bucket
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Profile
+from bigfleet.model.profile import Profile, Spread
 from bigfleet.model.resources import Resources
+from bigfleet.model.times import NANOSECONDS
 from bigfleet.v1alpha1 import capacity_pb2 as pb
 from bigfleet.wire.raw import twin_of
 from bigfleet.wire.requirements import (
@@ -24,8 +25,18 @@ from bigfleet.wire.requirements import (
     spread_from_proto,
     spreads_to_proto,
 )
+from bigfleet.wire.rollup_limits import (
+    RollupLimits,
+    check_lists,
+    check_requirement,
+    check_row_size,
+    check_spread,
+)
 
-_REMEMBERED_ROWS = 4096  # many times the rows of one cluster; each session has its own reader
+ARRIVAL_WINDOW_NS = 300 * NANOSECONDS
+"""How far a roll-up's time may be from that of the shard. Clocks of one fleet differ by less."""
+_REMEMBERED_ROWS = 4096  # many times the rows of most clusters; each session has its own reader
+_REMEMBERED_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +59,19 @@ class _Row:
 class RollupReader:
     """Reads the roll-ups of one session; a row that was seen before costs a look-up."""
 
-    def __init__(self, cluster: str) -> None:
-        self._cluster = cluster
+    def __init__(
+        self,
+        cluster: str,
+        limits: RollupLimits = RollupLimits(),  # noqa: B008  immutable
+        now_ns: Callable[[], int] | None = None,
+    ) -> None:
+        """With `now_ns`, the time of the shard, a roll-up of another time counts as built when it was read."""
+        self._cluster, self._limits, self._now_ns = cluster, limits, now_ns
         self._rows: dict[bytes, _Row] = {}
 
     def read(self, data: bytes) -> Rollup:
         """Make needs of an encoded roll-up, or refuse it whole, naming the row and field."""
+        self._limits.check_size(len(data))
         try:
             message = _RAW_ROLLUP.FromString(data)
         except DecodeError:
@@ -65,7 +83,8 @@ class RollupReader:
             raise InvalidFieldError(
                 "cluster_id", found, f"empty or {self._cluster!r}, the cluster of this session"
             )
-        arrival_ns: int = message.timestamp_unix_nanos  # type: ignore[attr-defined]
+        self._limits.check_rows(len(message.needs))  # type: ignore[attr-defined]
+        arrival_ns = self._arrival_ns(message.timestamp_unix_nanos)  # type: ignore[attr-defined]
         rows = self._read_rows(message.needs)  # type: ignore[attr-defined]
         return Rollup(
             self._cluster,
@@ -75,16 +94,25 @@ class RollupReader:
             ),
         )
 
-    def _read_rows(self, encoded: Iterable[bytes]) -> list[_Row]:
-        rows = []
+    def _arrival_ns(self, built_ns: int) -> int:
+        """Since when the demand of a roll-up counts: earlier arrivals go first, so a claim must be plausible."""
+        if self._now_ns is None:
+            return built_ns
+        now_ns = self._now_ns()
+        return built_ns if abs(built_ns - now_ns) <= ARRIVAL_WINDOW_NS else now_ns
+
+    def _read_rows(self, encoded: Sequence[bytes]) -> list[_Row]:
+        rows, kept, kept_bytes = [], dict[bytes, _Row](), 0
         for place, data in enumerate(encoded):
-            row = self._rows.get(data)
+            row = kept.get(data) or self._rows.get(data)
             if row is None:
+                check_row_size(data, f"needs[{place}]")
                 row = _read_row(data, f"needs[{place}]")
-                if len(self._rows) >= _REMEMBERED_ROWS:
-                    self._rows.clear()
-                self._rows[data] = row
             rows.append(row)
+            if len(kept) < _REMEMBERED_ROWS and kept_bytes <= _REMEMBERED_BYTES and data not in kept:
+                kept[data] = row
+                kept_bytes += len(data)
+        self._rows = kept  # of this roll-up alone, so that withdrawn demand is not kept
         return rows
 
 
@@ -103,15 +131,17 @@ def _read_row(data: bytes, place: str) -> _Row:
 
 
 def _row_from_proto(message: pb.CapacityNeed) -> _Row:
+    check_lists(message)
     requirements = []
     for place, item in enumerate(message.requirements):
         try:
+            check_requirement(item)
             requirements.append(requirement_from_proto(item))
         except InvalidFieldError as error:
             raise error.under(f"requirements[{place}]") from None
     profile = Profile(
         requirements=tuple(requirements),
-        spreads=tuple(map(spread_from_proto, message.spread)),
+        spreads=tuple(_spreads(message.spread)),
         priority=message.priority,
         interruption_bucket=checked_bucket(
             message.interruption_penalty_bucket, "interruption_penalty_bucket"
@@ -124,6 +154,15 @@ def _row_from_proto(message: pb.CapacityNeed) -> _Row:
         resources_from_texts(message.min_unit, "min_unit"),
         message.group,
     )
+
+
+def _spreads(messages: Iterable[pb.TopologySpread]) -> Iterable[Spread]:
+    for place, item in enumerate(messages):
+        try:
+            check_spread(item)
+        except InvalidFieldError as error:
+            raise error.under(f"spread[{place}]") from None
+        yield spread_from_proto(item)
 
 
 def resources_from_texts(texts: Mapping[str, str], field: str) -> Resources:

@@ -10,6 +10,7 @@ Rules: `operator#rollup-cadence`, `operator#kept-demand`, `operator#contribution
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import islice
 from operator import attrgetter
 
@@ -88,6 +89,15 @@ class KeptDemand:
             rows.sort(key=attrgetter("order"))
             self._order, self._rows_differ = dict.fromkeys(rows), False
         return self._order
+
+    def requests_of(self, row: DemandRow | None, most: int) -> list[tuple[ObjectKey, str]]:
+        """Return so many requests of a row, or of all, by key, with their uids."""
+        found = (
+            (key, view.uid)
+            for key, view in self._counted.items()
+            if isinstance(view.found, Contribution) and (row is None or view.found.row is row)
+        )
+        return nsmallest(most, found)
 
     def _count(self, view: RequestView, by: int) -> bool:
         """Add or remove a request; return whether that changes the demand."""

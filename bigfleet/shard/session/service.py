@@ -21,7 +21,6 @@ from bigfleet.shard.session.rollup_intake import RollupIntake
 from bigfleet.shard.session.sessions import Sessions
 from bigfleet.v1alpha1 import shard_pb2 as pb
 from bigfleet.wire import session_frames
-from bigfleet.wire.rollups import RollupReader
 from bigfleet.wire.session_frames import (
     Blob,
     Hello,
@@ -35,6 +34,9 @@ SHARD: Final = ServiceSpec(pb.DESCRIPTOR.services_by_name["Shard"])
 
 READ_ASIDE_BYTES: Final = 256 * 1024
 """A larger roll-up is read in a thread, to keep the event loop free."""
+
+REFUSAL_KEY: Final = "refusal"
+"""Only the newest refusal waits for an operator that does not read."""
 
 Stream = ServerStream[bytes, OperatorFrame]
 
@@ -63,7 +65,7 @@ class SessionService:
         cluster = await self._opening(stream, call)
         session = OperatorSession(cluster, clock=self._clock, ids=self._ids, outbox_limit=self._outbox_limit)
         self._sessions.install(session)
-        lane = _RollupLane(session, self._intake, self._sessions.acknowledge)
+        lane = _RollupLane(session, self._intake, self._sessions)
         self._log.info("session_opened", cluster=cluster, peer=call.peer.address)
         loop = asyncio.get_running_loop()
         session.send(self._sessions.acknowledge(session_frames.HELLO_ECHO))
@@ -157,11 +159,9 @@ async def _send(session: OperatorSession, stream: Stream) -> None:
 class _RollupLane:
     """Reads roll-ups one at a time; a newer one replaces the waiting one, which then gets no acknowledgement."""
 
-    def __init__(
-        self, session: OperatorSession, intake: RollupIntake, acknowledge: Callable[[str], bytes]
-    ) -> None:
-        self._session, self._intake, self._acknowledge = session, intake, acknowledge
-        self._reader = RollupReader(session.cluster)
+    def __init__(self, session: OperatorSession, intake: RollupIntake, sessions: Sessions) -> None:
+        self._session, self._intake, self._sessions = session, intake, sessions
+        self._reader = intake.reader(session.cluster)
         self._waiting: bytes | None = None
         self._working: asyncio.Task[None] | None = None
 
@@ -185,17 +185,21 @@ class _RollupLane:
             try:
                 rollup = await asyncio.to_thread(self._reader.read, data)
             except InvalidFieldError as error:
-                self._intake.refused(self._session.cluster, error)
+                self._refuse(error)
                 continue
             if self._session.is_open:
                 self._intake.take(rollup)
-                self._session.send(self._acknowledge(session_frames.ROLLUP_ECHO))
+                self._session.send(self._sessions.acknowledge(session_frames.ROLLUP_ECHO))
 
     def _take(self, data: bytes) -> None:
         try:
             rollup = self._reader.read(data)
         except InvalidFieldError as error:
-            self._intake.refused(self._session.cluster, error)
+            self._refuse(error)
             return
         self._intake.take(rollup)
-        self._session.send(self._acknowledge(session_frames.ROLLUP_ECHO))
+        self._session.send(self._sessions.acknowledge(session_frames.ROLLUP_ECHO))
+
+    def _refuse(self, error: InvalidFieldError) -> None:
+        self._intake.refused(self._session.cluster, error)
+        self._session.send(self._sessions.refuse_rollup(str(error)), REFUSAL_KEY)

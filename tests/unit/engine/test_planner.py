@@ -327,3 +327,16 @@ def test_an_old_decision_tells_what_held_in_its_own_cycle() -> None:
     world.decides()
     assert [list(verdict.same_candidates) for verdict in first.verdicts] == before
     assert [list(verdict.folded_from) for verdict in first.verdicts] == [[0], [1]]
+
+
+@pytest.mark.rule("engine#kept-answers")
+def test_answers_about_demand_that_is_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bigfleet.engine.kinds._SPARE_BYTES", 0)
+    world = World().has(machine("m-1"))
+    for number in range(20):
+        wants = Requirement("rack", RequirementOperator.IN, (f"r-{number}",))
+        world.wants(need("a", amounts(cpu=1), wants))
+        world.decides()
+    fleet = world.planner._fleet
+    assert fleet is not None
+    assert len(fleet.kinds._matching) <= 9
