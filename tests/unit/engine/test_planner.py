@@ -6,6 +6,8 @@ Each test changes one thing between two cycles and compares with a planner that 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+import pytest
+
 from bigfleet.engine.planner import Planner
 from bigfleet.model.action import ActionKind
 from bigfleet.model.decision import Decision, Reason
