@@ -2,7 +2,7 @@
 
 Why: the allocator keeps what a large roll-up or listing needed for a moment, in case the same comes again. After an attack
 that never comes again, and a process of 100 MB would hold a gigabyte until it is restarted.
-How: every half a minute the C library is asked how much it holds free, and to return that when there is much more than there
+How: every ten seconds the C library is asked how much it holds free, and to return that when there is much more than there
 was. This blocks other threads' allocations for some milliseconds, so it is rare, and runs in a thread.
 Must never: be needed for a process to work; where the C library has no such calls it does nothing.
 Rules: `shard#free-memory`.
@@ -14,7 +14,7 @@ from typing import Final, NoReturn, Protocol
 
 from bigfleet.aio.clock import Clock
 
-EVERY_S: Final = 30.0
+EVERY_S: Final = 10.0
 WORTH_BYTES: Final = 32 << 20
 """How much more must be free than after the last time."""
 

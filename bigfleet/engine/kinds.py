@@ -181,8 +181,8 @@ class Kinds:
 
     def forget_unused(self, rows: int) -> None:
         """Forget the answers about demand once there are many more than so many rows can have asked for."""
-        answers = (self._met, self._matching, self._covering, self._eligible, self._pinned)
-        kept = sum(map(len, (*answers, self._acquirable, self._usable)))
+        kept = len(self._met) + len(self._matching) + len(self._covering) + len(self._eligible)
+        kept += len(self._pinned) + len(self._acquirable) + len(self._usable)
         if kept > _ANSWERS_PER_ROW * rows + _SPARE_BYTES // (len(self) + _ANSWER_BYTES):
             self._forget_answers()
 
