@@ -41,12 +41,13 @@ class Outbox:
     def put(self, frame: bytes, supersedes: str = "") -> None:
         """Append a frame; a waiting one that has the same key goes."""
         size = len(frame) + len(supersedes)
+        before = self._frames.get(supersedes) if supersedes else None
+        if before is not None:
+            size -= len(before) + len(supersedes)
         if self._bytes + size > self._limit_bytes:
             raise OutboxFullError(self._limit_bytes, "bytes of frames")
         if supersedes:
-            before = self._frames.pop(supersedes, None)
-            if before is not None:
-                self._bytes -= len(before) + len(supersedes)
+            self._frames.pop(supersedes, None)
             self._frames[supersedes] = frame
         else:
             if self._plain >= self._limit:

@@ -3,6 +3,8 @@
 Each test changes one thing between two cycles and compares with a planner that has seen nothing.
 """
 
+import gc
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -342,3 +344,20 @@ def test_answers_about_demand_that_is_gone_are_forgotten(monkeypatch: pytest.Mon
     fleet = world.planner._fleet
     assert fleet is not None
     assert len(fleet.kinds._matching) <= 9
+
+
+@pytest.mark.rule("engine#kept-answers")
+def test_a_decision_is_gone_as_soon_as_nothing_refers_to_it() -> None:
+    gc.collect()
+    gc.disable()  # as in a process that sets live objects aside: only counting references frees anything
+    try:
+        world = World().has(machine("m-1"), bound("a-1")).wants(need("a", amounts(cpu=64)))
+        verdicts = world.decides().verdicts
+        assert [tuple(each.folded_from) for each in verdicts] == [(0,)]
+        gone = weakref.ref(verdicts)
+        del verdicts
+        world.wants(need("a", amounts(cpu=4)))
+        world.decides()
+        assert gone() is None
+    finally:
+        gc.enable()
