@@ -100,11 +100,10 @@ class RecordMemory:
         if not _plain(b"".join(refs)):
             unfit |= np.fromiter((not _plain(ref) for ref in refs), dtype=np.bool_, count=len(refs))
         if self.wide_marks:
-            if not _plain(b"".join(chain.from_iterable(values[1::2] for values in wide))):
-                odd = (not all(map(_plain, values[1::2])) for values in wide)
+            values = list(chain.from_iterable(wide))[1::2]  # marks and values take turns
+            if max(map(len, values), default=0) > MAX_LABEL_VALUE or not _plain(b"".join(values)):
+                odd = (not all(map(_fits, labels[1::2])) for labels in wide)
                 unfit |= np.fromiter(odd, dtype=np.bool_, count=len(wide))
-            long = (any(len(value) > MAX_LABEL_VALUE for value in values[1::2]) for values in wide)
-            unfit |= np.fromiter(long, dtype=np.bool_, count=len(wide))
         numbers[0, unfit] = _UNUSUAL
         return numbers
 
@@ -226,6 +225,11 @@ def _may_be_sorted(fields: Sequence[bytes], map_tags: tuple[int, ...]) -> bool:
 def _plain(text: bytes) -> bool:
     """Whether bytes are printable ASCII; at the speed of C, as they are those of all machines."""
     return text.isascii() and text.decode("ascii").isprintable()
+
+
+def _fits(value: bytes) -> bool:
+    """Whether a wide label may be taken over as it is."""
+    return len(value) <= MAX_LABEL_VALUE and _plain(value)
 
 
 def _remember(memory: dict[K, int], encoded: K, number: int) -> int:
