@@ -89,7 +89,7 @@ class ClusterOperator:
             options.cluster,
             caches,
             self._acknowledger,
-            RefusedRollups(self._recorder, clock=clock, metrics=metrics),
+            RefusedRollups(self._recorder, self._acknowledger.mark, clock=clock, metrics=metrics),
             clock=clock,
             metrics=metrics,
             cadence=RollupCadence(

@@ -2,7 +2,7 @@
 
 Why: after a refusal the shard goes on with the demand that it accepted last. New pods then wait for ever, and nothing in
 their cluster would show why.
-Must never: write an event for each of ten thousand requests, or for each roll-up while the reason stays.
+Must never: write to each of ten thousand requests, or for each roll-up while the reason stays.
 Rules: `operator#refused-roll-up`, `wire#acknowledgements`; ADR-0237.
 """
 
@@ -18,27 +18,34 @@ from bigfleet.kube.events import EventRecorder, ObjectReference
 from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey
 from bigfleet.model.errors import cut
 from bigfleet.obs.metrics import Metrics
+from bigfleet.operator.core.refusal import RollupRefusal
+from bigfleet.operator.core.request_status import RequestView
 
 TOLD_REQUESTS: Final = 10
-"""Requests that get an event: those of the refused row if the reason names one, else the first by name."""
+"""Requests that get an event and a condition: those of the refused row if the reason names one, else the first by name."""
 TOLD_EVERY_S: Final = 600.0
 _PROBLEM_CHARACTERS: Final = 600
 _ROW: Final = re.compile(r"needs\[([0-9]{1,9})\]")
 
-Named = Iterable[tuple[ObjectKey, str]]
-"""Requests by key, with their uids."""
+Named = Iterable[tuple[ObjectKey, RequestView]]
+"""Requests by key."""
+Mark = Callable[[ObjectKey, RequestView, RollupRefusal], None]
 
 
 class RefusedRollups:
-    """Whether the last roll-up that was answered was refused; shown as log line, events and metrics."""
+    """Whether the last roll-up that was answered was refused; shown as log line, events, conditions and metrics."""
 
-    def __init__(self, events: EventRecorder, *, clock: Clock, metrics: Metrics) -> None:
-        self._events, self._clock, self._metrics = events, clock, metrics
+    def __init__(self, events: EventRecorder, mark: Mark, *, clock: Clock, metrics: Metrics) -> None:
+        """`mark` writes the condition of a request."""
+        self._events, self._mark, self._clock, self._metrics = events, mark, clock, metrics
+        self.is_refused = False
+        """Whether the shard goes on with an older demand, so that nothing newer is reported."""
         self._told: tuple[str, float] | None = None
         self._log = structlog.get_logger("bigfleet.operator")
 
     def refused(self, problem: str, requests: Callable[[int | None, int], Named]) -> None:
         """A roll-up was refused; `requests` returns so many requests of a row, or of all rows."""
+        self.is_refused = True
         self._metrics.counter("bigfleet_operator_rollups_refused_total").inc()
         self._metrics.gauge("bigfleet_operator_rollup_refused").set(1)
         problem = cut(problem, _PROBLEM_CHARACTERS)
@@ -50,12 +57,14 @@ class RefusedRollups:
         self._log.error("rollup_refused", why=problem)
         row = _ROW.match(problem)
         message = f"the shard refused the demand of the cluster as a whole and keeps the last one it accepted: {problem}"
-        for key, uid in requests(None if row is None else int(row[1]), TOLD_REQUESTS):
-            reference = ObjectReference(CAPACITY_REQUESTS, key, uid)
+        for key, view in requests(None if row is None else int(row[1]), TOLD_REQUESTS):
+            self._mark(key, view, RollupRefusal(message=message))
+            reference = ObjectReference(CAPACITY_REQUESTS, key, view.uid)
             self._events.record(reference, "Warning", ROLLUP_REFUSED, message)
 
     def accepted(self) -> None:
         """A roll-up was accepted."""
+        self.is_refused = False
         self._metrics.gauge("bigfleet_operator_rollup_refused").set(0)
         if self._told is not None:
             self._log.info("rollup_accepted_again")

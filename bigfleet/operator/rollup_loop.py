@@ -17,11 +17,13 @@ import structlog
 
 from bigfleet.aio.clock import Clock, monotonic_s, timeout
 from bigfleet.aio.net import MAX_MESSAGE_BYTES
+from bigfleet.kube.resources import ObjectKey
 from bigfleet.model.errors import BigFleetError
 from bigfleet.obs.metrics import Metrics, timed
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.contribution import DemandRow
+from bigfleet.operator.core.request_status import RequestView
 from bigfleet.operator.core.rollup import KeptDemand
 from bigfleet.operator.refused_rollups import Named, RefusedRollups
 from bigfleet.operator.session.uplink import PreparedRollup, Uplink
@@ -198,4 +200,10 @@ class RollupLoop:
             # If sent, it would end this session and every later one.
             raise RollupTooLargeError(len(frame))
         pending = dict(self._demand.pending)
-        return PreparedRollup(frame, len(order), lambda: self._acknowledger.acknowledge(pending), changed_s)
+        return PreparedRollup(frame, len(order), lambda: self._sent(pending), changed_s)
+
+    def _sent(self, pending: dict[ObjectKey, RequestView]) -> None:
+        if (
+            not self._refusals.is_refused
+        ):  # else the shard may refuse this one too, and then nothing of it counts
+            self._acknowledger.acknowledge(pending)

@@ -19,6 +19,13 @@ def told(world: World) -> list[dict[str, Any]]:  # Any: documents of JSON
     return [event for event in world.all(EVENTS).values() if event["reason"] == "RollUpRefused"]
 
 
+def reported(world: World, name: str) -> tuple[str, str]:
+    for condition in world.request(name).get("status", {}).get("conditions", ()):
+        if condition["type"] == "Reported":
+            return condition["status"], condition["reason"]
+    return "", ""
+
+
 @pytest.mark.rule("operator#refused-roll-up")
 def test_a_refusal_is_an_event_on_a_few_requests_and_a_metric_until_a_roll_up_is_accepted() -> None:
     async def scene(world: World) -> None:
@@ -32,7 +39,13 @@ def test_a_refusal_is_an_event_on_a_few_requests_and_a_metric_until_a_roll_up_is
         await world.eventually(lambda: len(told(world)) == TOLD_REQUESTS)
         assert "50001 rows" in told(world)[0]["message"]
         assert min(event["involvedObject"]["name"] for event in told(world)) == "r-00"
+        await world.eventually(lambda: reported(world, "r-00") == ("False", "RollUpRefused"))
+        await world.add_request("late")
+        answered = len(world.shard.current.rollups)
+        await world.eventually(lambda: len(world.shard.current.rollups) >= answered + 2)
+        assert not world.request("late").get("status")  # nothing new is reported meanwhile
         answer(world, "rollup")
+        await world.eventually(lambda: reported(world, "r-00")[0] == reported(world, "late")[0] == "True")
         await world.eventually(lambda: world.value("rollup_refused") == 0)
 
     play(scene)
