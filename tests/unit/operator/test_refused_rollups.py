@@ -29,6 +29,7 @@ def reported(world: World, name: str) -> tuple[str, str]:
 @pytest.mark.rule("operator#refused-roll-up")
 def test_a_refusal_is_an_event_on_a_few_requests_and_a_metric_until_a_roll_up_is_accepted() -> None:
     async def scene(world: World) -> None:
+        world.shard.acks_rollups = False
         for number in range(30):
             await world.add_request(f"r-{number:02}")
         await world.eventually(lambda: len(world.shard.current.rollups) >= 2)
@@ -54,6 +55,7 @@ def test_a_refusal_is_an_event_on_a_few_requests_and_a_metric_until_a_roll_up_is
 @pytest.mark.rule("operator#refused-roll-up")
 def test_a_refusal_that_names_a_row_is_told_to_the_requests_of_that_row() -> None:
     async def scene(world: World) -> None:
+        world.shard.acks_rollups = False
         await world.add_request("low", priority=1)
         await world.add_request("high", priority=9)
         await world.eventually(lambda: any(len(each.needs) == 2 for each in world.shard.current.rollups))
