@@ -2,8 +2,9 @@
 
 Why: a peer that stops reading must cost its own stream only. Putting a frame in never waits; one task takes frames out
 at the pace of the peer.
-Must never: drop or overtake a frame that nothing supersedes, or grow without bound: of those only so many may wait.
-Rules: `shard#outbox`; ADR-0075.
+Must never: drop or overtake a frame that nothing supersedes, or grow without bound: of those only so many may wait, and all
+together only so many bytes.
+Rules: `shard#outbox`; ADR-0075, ADR-0237.
 """
 
 import asyncio
@@ -11,21 +12,24 @@ from collections import OrderedDict
 
 from bigfleet.model.errors import BigFleetError
 
+MAX_BYTES = 128 << 20
+"""Of all waiting frames and their keys. The states of 200,000 machines of one cluster take about half of it."""
+
 
 class OutboxFullError(BigFleetError):
     """The peer has not read for so long that the stream has to end."""
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"{limit} frames that nothing supersedes wait for a peer that does not read")
+    def __init__(self, limit: int, what: str = "frames that nothing supersedes") -> None:
+        super().__init__(f"{limit} {what} wait for a peer that does not read")
         self.limit = limit
 
 
 class Outbox:
     """Frames on their way to one peer."""
 
-    def __init__(self, limit: int) -> None:
-        """`limit` is for frames without a key; those with one are as many as there are keys."""
-        self._limit = limit
+    def __init__(self, limit: int, limit_bytes: int = MAX_BYTES) -> None:
+        """`limit` is for frames without a key; those with one are as many as there are keys, and bounded by bytes."""
+        self._limit, self._limit_bytes, self._bytes = limit, limit_bytes, 0
         self._frames: OrderedDict[str | int, bytes] = OrderedDict()
         self._number = 0
         self._plain = 0
@@ -36,6 +40,12 @@ class Outbox:
 
     def put(self, frame: bytes, supersedes: str = "") -> None:
         """Append a frame; a waiting one that has the same key goes."""
+        size = len(frame) + len(supersedes)
+        before = self._frames.get(supersedes) if supersedes else None
+        if before is not None:
+            size -= len(before) + len(supersedes)
+        if self._bytes + size > self._limit_bytes:
+            raise OutboxFullError(self._limit_bytes, "bytes of frames")
         if supersedes:
             self._frames.pop(supersedes, None)
             self._frames[supersedes] = frame
@@ -45,6 +55,7 @@ class Outbox:
             self._plain += 1
             self._number += 1
             self._frames[self._number] = frame
+        self._bytes += size
         self._filled.set()
 
     async def take(self) -> bytes:
@@ -55,4 +66,6 @@ class Outbox:
         key, frame = self._frames.popitem(last=False)
         if isinstance(key, int):
             self._plain -= 1
+            key = ""
+        self._bytes -= len(frame) + len(key)
         return frame

@@ -141,6 +141,7 @@ class CoordinatorLink:
     async def _report(self, leader: LeaderClient, acks: tuple[Ack, ...]) -> ReportAnswer:
         self._status = replace(self._status, reports=self._status.reports + 1)
         message = await asyncio.to_thread(self._build_report, self._status.reports, acks)
+        self._show_left_out(message)
         began_s = monotonic_s(self._clock)
         reply = await leader.unary(REPORT_SHARD, message, timeout_s=CALL_DEADLINE_S)
         took_s = monotonic_s(self._clock) - began_s
@@ -156,6 +157,14 @@ class CoordinatorLink:
         return report_to_proto(
             report_of(status, view, number=number, now_ns=self._clock.wall_ns(), acks=acks)
         )
+
+    def _show_left_out(self, message: coordinator_pb2.ShardReport) -> None:
+        for kind, count in (
+            ("shortfalls", message.shortfalls_left_out),
+            ("instance_types", message.summary.instance_types_left_out),
+            ("zones", message.summary.zones_left_out),
+        ):
+            self._metrics.gauge("bigfleet_shard_report_entries_left_out", kind=kind).set(count)
 
     def _handle_answer(self, answer: ReportAnswer) -> None:
         """Handle an answer; the acks of its report are delivered, whatever the instructions do."""

@@ -2,7 +2,8 @@
 
 Why: a question about half a million machines becomes one about a few hundred kinds and a look-up per machine. Labels
 nobody asks about do not split kinds; a label of which every machine has its own does, and costs arrays, not objects.
-Must never: give a kind another number, or change once it is made: `grown` makes another table.
+Must never: give a kind another number, or change once it is made: `grown` makes another table. Answers about demand are
+kept in bounds only, as profiles come and go while the kinds stay.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,9 @@ from bigfleet.model.inventory.snapshot import Texts
 from bigfleet.model.machine import Shape
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.resources import Resources
+
+_ANSWERS_PER_ROW = 8  # a row asks seven questions at most
+_SPARE_BYTES, _ANSWER_BYTES = 4 << 20, 512  # of an answer about no kinds: its array, its key and their texts
 
 Numbers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
@@ -173,6 +177,17 @@ class Kinds:
         self._by_cost: dict[PenaltyBucket, tuple[Numbers, Numbers]] = {}
         self._wide: dict[str, KeyValues] = {}
         self._values: dict[str, KeyValues] = {}
+        self._forget_answers()
+
+    def forget_unused(self, rows: int) -> None:
+        """Forget the answers about demand once there are many more than so many rows can have asked for."""
+        kept = len(self._met) + len(self._matching) + len(self._covering) + len(self._eligible)
+        kept += len(self._pinned) + len(self._acquirable) + len(self._usable)
+        if kept > _ANSWERS_PER_ROW * rows + _SPARE_BYTES // (len(self) + _ANSWER_BYTES):
+            self._forget_answers()
+
+    def _forget_answers(self) -> None:
+        # New ones, as a decision that readers look at may be using the old ones.
         self._met: dict[Requirement, Flags] = {}
         self._matching: dict[str, Flags] = {}
         self._covering: dict[Resources, Flags] = {}

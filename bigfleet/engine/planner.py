@@ -158,6 +158,8 @@ class Planner:
         if before is not None and fleet is not None and _tells_apart(fleet, snapshot, named):
             self._wanted = Amounts.union((self._wanted, wanted))
             kinds = fleet.kinds.grown(self._wanted, terms)
+            if kinds is not None and demand is not before.demand:
+                kinds.forget_unused(len(demand))
         if before is None or fleet is None or kinds is None:
             named = frozenset().union(*(part.label_keys for part in new.values()))
             self._wanted = Amounts.union(part.amounts for part in new.values())

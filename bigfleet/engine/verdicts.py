@@ -1,7 +1,8 @@
 """Verdicts: for every need whether it is satisfied and, if it is short, why.
 
 Why: users and explanations read them; no decision may depend on them.
-Must never: compute what may never be read: ids, raw rows and domains are computed on first use.
+Must never: compute what may never be read: ids, raw rows and domains are computed on first use. No verdict may hold all
+verdicts, see `_ListPlaces`.
 Rules: `engine#verdicts`.
 """
 
@@ -81,8 +82,8 @@ class Verdicts(Sequence[Verdict]):
         """Four bytes a machine, and mostly those that the next cycle works with."""
         self.victims = victims
         """Rows of the machines that leave, by place of the need that they leave for."""
-        self._demand, self._supply = demand, supply
-        self._runs, self._listed = runs, listed
+        self._supply, self._runs, self._listed = supply, runs, listed
+        self._places = _ListPlaces(demand, runs, listed)
         self._id_reader = _IdReader(fleet)
         acquired = _acquired_ids(fleet, open_needs)
         self._made: dict[int, Verdict] = {
@@ -178,31 +179,7 @@ class Verdicts(Sequence[Verdict]):
     @property
     def classes_from(self) -> int:
         """The place of the first folded need; all before it are in the order of the demand."""
-        return bisect_left(self._listed, ((1,), "", 0))
-
-    @cached_property
-    def _folded_keys(self) -> list[ListKey]:
-        """The list keys of the rows that are folded into classes, in order; classes come after all other needs."""
-        keys = []
-        for _, name, visit in self._listed[self.classes_from :]:
-            rows = self._demand.by_cluster[name].keys
-            keys += [(0, *rows[place]) for place in self._runs[name].plans[visit].places]
-        keys.sort()
-        return keys
-
-    def _list_places(self, place: int) -> tuple[int, ...]:
-        """The places in the given demand of the rows that make up a need.
-
-        Needs that are not folded are here in that order, so what is missing before one of them are folded rows.
-        """
-        order, name, visit = self._listed[place]
-        if order[0] == 0:
-            return (place + bisect_left(self._folded_keys, order),)
-        rows = self._demand.by_cluster[name].keys
-        folded = sorted((0, *rows[row]) for row in self._runs[name].plans[visit].places)
-        return tuple(
-            bisect_left(self._listed, (key,)) + bisect_left(self._folded_keys, key) for key in folded
-        )
+        return self._places.classes_from
 
     def domain(self, place: int) -> str | None:
         """The domain of the need at a place, if it is a gang."""
@@ -247,7 +224,7 @@ class Verdicts(Sequence[Verdict]):
         )
 
     def _folded_from(self, place: int) -> LazySequence[int]:
-        return LazySequence(partial(self._list_places, place))
+        return LazySequence(partial(self._places.of, place))
 
     def _claimed(self, run: ClusterRun, outcome: NeedOutcome, acquired: Sequence[int]) -> Sequence[str]:
         if not outcome.credited.size and not acquired:
@@ -281,6 +258,48 @@ def parked_places(verdicts: Sequence[Verdict]) -> Sequence[int]:
 
 
 _NO_ROWS: Numbers = np.empty(0, dtype=np.intp)
+
+
+class _ListPlaces:
+    """Where in the demand the rows of a need are.
+
+    Apart from the verdicts, which hold its answers: a verdict that held all verdicts would be a cycle, and a process that
+    sets live objects aside from garbage collection would keep each decision for an hour.
+    """
+
+    def __init__(
+        self, demand: Demand, runs: Mapping[str, ClusterRun], listed: Sequence[tuple[ListKey, str, int]]
+    ) -> None:
+        self._demand, self._runs, self._listed = demand, runs, listed
+
+    @property
+    def classes_from(self) -> int:
+        """The place of the first folded need; all before it are in the order of the demand."""
+        return bisect_left(self._listed, ((1,), "", 0))
+
+    @cached_property
+    def _folded_keys(self) -> list[ListKey]:
+        """The list keys of the rows that are folded into classes, in order; classes come after all other needs."""
+        keys = []
+        for _, name, visit in self._listed[self.classes_from :]:
+            rows = self._demand.by_cluster[name].keys
+            keys += [(0, *rows[place]) for place in self._runs[name].plans[visit].places]
+        keys.sort()
+        return keys
+
+    def of(self, place: int) -> tuple[int, ...]:
+        """The places in the given demand of the rows that make up a need.
+
+        Needs that are not folded are here in that order, so what is missing before one of them are folded rows.
+        """
+        order, name, visit = self._listed[place]
+        if order[0] == 0:
+            return (place + bisect_left(self._folded_keys, order),)
+        rows = self._demand.by_cluster[name].keys
+        folded = sorted((0, *rows[row]) for row in self._runs[name].plans[visit].places)
+        return tuple(
+            bisect_left(self._listed, (key,)) + bisect_left(self._folded_keys, key) for key in folded
+        )
 
 
 class _IdReader:

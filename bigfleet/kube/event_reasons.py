@@ -22,6 +22,9 @@ NOT_REPORTED: Final[Mapping[str, str]] = {
 }
 """From the label of the metric to the reason of the event, which is also that of the condition `Reported`."""
 
+# The operator, on a few CapacityRequests of a roll-up that the shard refused as a whole.
+ROLLUP_REFUSED: Final = "RollUpRefused"
+
 # The pod controller, on pods.
 CAPACITY_REQUESTED: Final = "CapacityRequested"
 BRINGING_NODE: Final = "BringingNode"

@@ -4,7 +4,8 @@ Why: a caller that wants "anything we foresaw" catches one type; everything else
 
     BigFleetError
     ├── InvalidFieldError        one field of some input holds what it may not hold
-    │   └── InvariantError       a machine record breaks a rule of its state
+    │   ├── InvariantError       a machine record breaks a rule of its state
+    │   └── BeyondLimitError     more or longer than the limits allow, and otherwise well formed
     ├── IllegalTransitionError   a write that is not one of the thirteen edges
     ├── UnknownMachineError      an id the inventory does not hold
     └── DuplicateMachineError    an id the inventory holds already
@@ -15,12 +16,24 @@ class BigFleetError(Exception):
     """Something foreseen went wrong; the text is fit for a person."""
 
 
+SHOWN_CHARACTERS = 120
+"""How much an error shows of a text that it refuses, and of the path to it."""
+
+
+def cut(text: str, limit: int = SHOWN_CHARACTERS) -> str:
+    """The beginning of a text, with a mark and its length when it is longer; for people."""
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
+
+
 class InvalidFieldError(BigFleetError):
-    """One field of some input holds what it may not hold."""
+    """One field of some input holds what it may not hold; of a long text the error keeps the beginning only."""
 
     def __init__(self, field: str, found: object, allowed: str) -> None:
-        super().__init__(f"{field}: found {found!r}, allowed is {allowed}")
-        self.field, self.found, self.allowed = field, found, allowed
+        self.field, self.allowed = _cut_path(field), allowed
+        self.found = cut(found) if isinstance(found, str) else found
+        super().__init__(
+            f"{self.field}: found {cut(repr(self.found), 2 * SHOWN_CHARACTERS)}, allowed is {allowed}"
+        )
 
     def under(self, prefix: str) -> "InvalidFieldError":
         """Return the same error as seen one level further out, its field prefixed with the path to it."""
@@ -28,8 +41,19 @@ class InvalidFieldError(BigFleetError):
         return type(self)(f"{prefix}{separator}{self.field}", self.found, self.allowed)
 
 
+def _cut_path(field: str) -> str:
+    """A path keeps both its ends: where the field is, and which one it is."""
+    if len(field) <= 4 * SHOWN_CHARACTERS:
+        return field
+    return f"{field[:SHOWN_CHARACTERS]}…{field[-SHOWN_CHARACTERS:]}"
+
+
 class InvariantError(InvalidFieldError):
     """A machine record breaks a rule of its state."""
+
+
+class BeyondLimitError(InvalidFieldError):
+    """There is more of something, or it is longer, than the limits allow."""
 
 
 class IllegalTransitionError(BigFleetError):

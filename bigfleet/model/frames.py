@@ -19,6 +19,8 @@ class ShardAck:
     echo: str
     coordinator_term: int = 0
     shard_epoch: int = 0
+    problem: str = ""
+    """Why a roll-up was refused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,10 @@ from bigfleet.model.resources import ZERO, Resources
 
 MAX_SHORTFALLS = 100
 """What a report carries and the coordinator keeps at most, per shard."""
+MAX_SHORTFALL_TEXT = 256 * 1024
+"""Characters of all shortfalls of a report together; a report is sent every few seconds by every shard."""
+MAX_COUNTED_NAMES = 1000
+"""Instance types, and zones, that a report counts; those with the most machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class ShardSummary:
     partition_key: str = ""
     idle_machines: int = 0
     speculative_machines: int = 0
+    instance_types_left_out: int = 0
+    zones_left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +81,4 @@ class ShardReport:
     address: str = ""
     vanished_machine_ids: tuple[str, ...] = ()
     ownership: OwnershipView | None = None
+    shortfalls_left_out: int = 0

@@ -1,7 +1,8 @@
 """Log lines of a process: JSON or console, to standard error, secrets masked, libraries included.
 
 Why: one form of line for our code and for the libraries we use, so that one query finds both.
-Must never: print the value of a key that looks like a secret, or break a line in JSON, tracebacks included.
+Must never: print the value of a key that looks like a secret, break a line in JSON, tracebacks included, or print a text of
+any length: peers decide how long theirs are.
 Rules: `packaging#common-flags`, `shard#flags`.
 
     with process_logs(level="info", form=None, stream=sys.stderr, now=utc_now, component="shard", shard="shard-0") as log:
@@ -18,6 +19,7 @@ import structlog
 from structlog.typing import FilteringBoundLogger, Processor
 
 from bigfleet.model.times import rfc3339_of
+from bigfleet.obs.cutting import cut_texts
 from bigfleet.obs.masking import mask_secrets
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -109,6 +111,7 @@ def _processors(form: Form | None, stream: TextIO, now: Callable[[], datetime]) 
         _stamper(now),
         structlog.processors.format_exc_info,
         mask_secrets,
+        cut_texts,
         _renderer(form or ("console" if stream.isatty() else "json"), stream),
     ]
 

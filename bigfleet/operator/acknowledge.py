@@ -22,7 +22,7 @@ from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey
 from bigfleet.model.times import rfc3339_of_ns
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.caches import OperatorCaches
-from bigfleet.operator.core.refusal import RequestRefusal
+from bigfleet.operator.core.refusal import RequestRefusal, RollupRefusal
 from bigfleet.operator.core.request_status import RequestView, acknowledged_status, refused_status
 
 
@@ -30,6 +30,8 @@ from bigfleet.operator.core.request_status import RequestView, acknowledged_stat
 class _Job:
     key: ObjectKey
     view: RequestView
+    whole: RollupRefusal | None = None
+    """Set when not the request but its whole roll-up was refused."""
 
 
 class Acknowledger:
@@ -50,6 +52,7 @@ class Acknowledger:
         # Consumed one by one: making 50,000 jobs at once would block the event loop.
         self._sent: Iterator[tuple[ObjectKey, RequestView]] = iter(())
         self._refused: OrderedDict[ObjectKey, RequestView] = OrderedDict()
+        self._whole: OrderedDict[ObjectKey, _Job] = OrderedDict()
         self._began_s: float | None = None
         self._filled = asyncio.Event()
         self._writing: set[ObjectKey] = set()
@@ -67,6 +70,11 @@ class Acknowledger:
         if self._refusals_written.get(key) != (view.uid, view.generation):
             self._refused[key] = view
             self._begin()
+
+    def mark(self, key: ObjectKey, view: RequestView, refusal: RollupRefusal) -> None:
+        """Write to a request that the roll-up with it was refused; the next acknowledgement takes that back."""
+        self._whole[key] = _Job(key, view, refusal)
+        self._begin()
 
     def _begin(self) -> None:
         if self._began_s is None:
@@ -100,6 +108,10 @@ class Acknowledger:
             key, view = self._refused.popitem(last=False)
             if key not in self._writing:
                 return _Job(key, view)
+        while self._whole:
+            key, job = self._whole.popitem(last=False)
+            if key not in self._writing:
+                return job
         for key, view in self._sent:
             if key not in self._writing:
                 return _Job(key, view)
@@ -114,7 +126,7 @@ class Acknowledger:
         current = self._caches.requests.get(job.key)
         if current is None or current.uid != job.view.uid:
             return  # another request has the name now, and was in no roll-up yet
-        found, now = job.view.found, rfc3339_of_ns(self._clock.wall_ns(), 0)
+        found, now = job.whole or job.view.found, rfc3339_of_ns(self._clock.wall_ns(), 0)
         if isinstance(found, RequestRefusal):
             status = refused_status(current, found, now)
         elif current.wants_acknowledgement:
@@ -125,6 +137,8 @@ class Acknowledger:
             CAPACITY_REQUESTS, job.key, {"status": status}, subresource="status", urgency=Urgency.BULK
         )
         self._caches.requests.observe(document)
+        if isinstance(found, RollupRefusal):
+            return
         if isinstance(found, RequestRefusal):
             self._record_refusal(job, found)
         else:

@@ -28,6 +28,7 @@ from bigfleet.operator.drains.drains import Drain, Drains
 from bigfleet.operator.drains.reclaims import Reclaims
 from bigfleet.operator.events import ReclaimEvents
 from bigfleet.operator.options import READY_WITHOUT_SESSION_S, OperatorOptions
+from bigfleet.operator.refused_rollups import RefusedRollups
 from bigfleet.operator.rollup_loop import RollupCadence, RollupLoop
 from bigfleet.operator.session.reconnect import keep_sessions
 from bigfleet.operator.session.session import SessionState, ShardSession
@@ -88,6 +89,7 @@ class ClusterOperator:
             options.cluster,
             caches,
             self._acknowledger,
+            RefusedRollups(self._recorder, self._acknowledger.mark, clock=clock, metrics=metrics),
             clock=clock,
             metrics=metrics,
             cadence=RollupCadence(

@@ -90,6 +90,11 @@ OPERATOR_METRICS = catalogue(
         gauge("bigfleet_operator_rollup_bytes", "Size of the last roll-up."),
         gauge("bigfleet_operator_rollup_rows", "Rows of the last roll-up."),
         gauge(
+            "bigfleet_operator_rollup_refused",
+            "1 while the shard refuses the roll-ups of this cluster and goes on with the last one it accepted.",
+        ),
+        counter("bigfleet_operator_rollups_refused_total", "Roll-ups that the shard refused as a whole."),
+        gauge(
             "bigfleet_operator_capacity_requests_skipped",
             "CapacityRequests left out of the last roll-up, by what is wrong with them.",
             labels=(Label("reason", ("operator", "requirement", "quantity", "spread", "selector")),),

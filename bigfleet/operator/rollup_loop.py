@@ -10,18 +10,22 @@ Rules: `operator#demand`; ADR-0027, ADR-0039, ADR-0205.
 import asyncio
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NoReturn
 
 import structlog
 
 from bigfleet.aio.clock import Clock, monotonic_s, timeout
 from bigfleet.aio.net import MAX_MESSAGE_BYTES
+from bigfleet.kube.resources import ObjectKey
 from bigfleet.model.errors import BigFleetError
 from bigfleet.obs.metrics import Metrics, timed
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.contribution import DemandRow
+from bigfleet.operator.core.request_status import RequestView
 from bigfleet.operator.core.rollup import KeptDemand
+from bigfleet.operator.refused_rollups import Named, RefusedRollups
 from bigfleet.operator.session.uplink import PreparedRollup, Uplink
 from bigfleet.wire.operator_frames import RollupWriter, encoded_row
 
@@ -55,12 +59,13 @@ class RollupLoop:
         cluster: str,
         caches: OperatorCaches,
         acknowledger: Acknowledger,
+        refusals: RefusedRollups,
         *,
         clock: Clock,
         metrics: Metrics,
         cadence: RollupCadence,
     ) -> None:
-        self._cluster, self._acknowledger = cluster, acknowledger
+        self._cluster, self._acknowledger, self._refusals = cluster, acknowledger, refusals
         self._clock, self._metrics, self._cadence = clock, metrics, cadence
         self._requests = caches.requests
         self._changes = caches.requests.subscribe()
@@ -110,10 +115,24 @@ class RollupLoop:
                 first = False
             except BigFleetError as error:
                 self._log.error("rollup_failed", error=str(error))
+                if isinstance(error, RollupTooLargeError):
+                    self.refused(str(error))
                 # A demand that is too large stays so; it is not built again for each change.
                 await self._sleep_until(began_s + self._cadence.interval_s)
             else:
                 await self._until_due(began_s + self._cadence.interval_s)
+
+    def accepted(self) -> None:
+        """The shard accepted a roll-up."""
+        self._refusals.accepted()
+
+    def refused(self, problem: str) -> None:
+        """The shard refused a roll-up as a whole, and keeps the last one that it accepted."""
+        self._refusals.refused(problem, self._requests_of)
+
+    def _requests_of(self, place: int | None, most: int) -> Named:
+        row = None if place is None else next(islice(self._demand.order(), place, None), None)
+        return self._demand.requests_of(row, most)
 
     async def _until_due(self, regular_s: float) -> None:
         """Wait for the regular time, or for the end of a change if that is sooner."""
@@ -181,4 +200,10 @@ class RollupLoop:
             # If sent, it would end this session and every later one.
             raise RollupTooLargeError(len(frame))
         pending = dict(self._demand.pending)
-        return PreparedRollup(frame, len(order), lambda: self._acknowledger.acknowledge(pending), changed_s)
+        return PreparedRollup(frame, len(order), lambda: self._sent(pending), changed_s)
+
+    def _sent(self, pending: dict[ObjectKey, RequestView]) -> None:
+        if (
+            not self._refusals.is_refused
+        ):  # else the shard may refuse this one too, and then nothing of it counts
+            self._acknowledger.acknowledge(pending)

@@ -15,6 +15,8 @@ from bigfleet.shard.core.problems import ProblemKind
 from bigfleet.shard.core.shortfalls import REPORTED, age_class, priority_class
 from bigfleet.shard.core.views import AgedShortfall, HoldOff
 from bigfleet.shard.session.refusals import SessionRefusal
+from bigfleet.wire.labels import LABEL_REASONS
+from bigfleet.wire.rollup_limits import REFUSAL_REASONS
 
 _STATES = tuple(state.label for state in MachineState if state is not MachineState.UNSPECIFIED)
 # The original prints an unspecified type with its number, and dashboards know it by that text.
@@ -202,6 +204,21 @@ SHARD_METRICS = catalogue(
         ),
     ),
     stable=(
+        counter(
+            "bigfleet_shard_rollup_refusals_total",
+            "Roll-ups refused whole, of all clusters: too many bytes, too many rows, a row beyond its limits, or invalid.",
+            labels=(Label("reason", REFUSAL_REASONS),),
+        ),
+        gauge(
+            "bigfleet_shard_report_entries_left_out",
+            "Entries that the last report to the coordinator left out to keep its size.",
+            labels=(Label("kind", ("shortfalls", "instance_types", "zones")),),
+        ),
+        counter(
+            "bigfleet_shard_labels_left_out_total",
+            "Machine labels that were not taken over: the key looks like that of a secret, or the value is no label value.",
+            labels=(Label("reason", LABEL_REASONS),),
+        ),
         gauge(
             "bigfleet_shard_last_reconcile_success_timestamp_seconds",
             "When the provider was last listed and compared in full, in seconds since 1970; 0 before the first time.",

@@ -7,6 +7,7 @@ Rules: `shard#start-and-stop`, `shard#rail-defaults`, `shard#flags`, `shard#wake
 from dataclasses import dataclass, field
 
 from bigfleet.model.situation import IdleHolds
+from bigfleet.wire.rollup_limits import RollupLimits
 
 BLOBS_WAITING = 4096
 """Bootstrap requests, reclaim instructions and acknowledgements that may wait for one operator (`shard#outbox`)."""
@@ -40,6 +41,7 @@ class ShardOptions:
     dry_run: bool = False
     reclaim_cap_fraction: float = 0.05
     empty_rollup_guard: bool = True
+    rollup_limits: RollupLimits = field(default_factory=RollupLimits)
     audit_strict: bool = False
     local_bootstrap: bool = False
     holds: IdleHolds = field(default_factory=IdleHolds)

@@ -21,6 +21,7 @@ from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.listing_guard import ListingGuard
 from bigfleet.shard.core.reconcile import Disputes, RecordChange, judge, vanished
 from bigfleet.shard.dispatcher import ActionDispatcher
+from bigfleet.shard.labels_left_out import LabelsLeftOutLog
 from bigfleet.shard.listing_fetcher import FetchedListing, ListingFetcher
 from bigfleet.shard.provider_link import ProviderLink
 from bigfleet.shard.session.sessions import Sessions
@@ -61,6 +62,7 @@ class Reconciler:
         self._reader = ListingReader(context.guarded.inventory)
         self._disputes, self._guard = Disputes(), ListingGuard(context.options.listing_guard_window_s)
         self._metadata = SkippedMetadataLog(context.metrics, context.log)
+        self._labels = LabelsLeftOutLog(context.metrics, context.log)
         self._cursor = b""
         self._again: set[str] = set()
         self._fetching: asyncio.Task[FetchedListing] | None = None
@@ -144,6 +146,7 @@ class Reconciler:
                 )  # the oldest of several, so that no change between them is missed
             self._report_rejected(listing.rejected)
             self._metadata.report(listing.skipped)
+            self._labels.report(listing.labels_left_out)
             await self._send_new(listing)
             disputed += await self._apply_changed(listing.changed)
             seen += [listing.seen, _rows_of(listing)]

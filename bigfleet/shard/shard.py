@@ -244,5 +244,5 @@ class Shard:
         newer, self._newer = self._newer, asyncio.Event()
         newer.set()
 
-    def _acknowledge(self, echo: str) -> bytes:
-        return acknowledgement(echo, term=self.term.value, epoch=self.epoch)
+    def _acknowledge(self, echo: str, problem: str) -> bytes:
+        return acknowledgement(echo, term=self.term.value, epoch=self.epoch, problem=problem)

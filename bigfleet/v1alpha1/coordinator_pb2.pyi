@@ -74,6 +74,7 @@ class ShardReport(_message.Message):
     SHARD_ADDRESS_FIELD_NUMBER: _builtins.int
     VANISHED_MACHINE_IDS_FIELD_NUMBER: _builtins.int
     OWNERSHIP_FIELD_NUMBER: _builtins.int
+    SHORTFALLS_LEFT_OUT_FIELD_NUMBER: _builtins.int
     shard_id: _builtins.str
     """Not empty, else INVALID_ARGUMENT."""
     cycle: _builtins.int
@@ -84,6 +85,8 @@ class ShardReport(_message.Message):
     """Grows with every start of the shard."""
     shard_address: _builtins.str
     """Where the shard can be dialled; recorded when the shard is first registered, and not again."""
+    shortfalls_left_out: _builtins.int
+    """Addition: how many shortfalls were left out, since there were too many or their requirements are too long."""
     @_builtins.property
     def summary(self) -> Global___ShardSummary:
         """Coarse inventory."""
@@ -119,10 +122,11 @@ class ShardReport(_message.Message):
         shard_address: _builtins.str = ...,
         vanished_machine_ids: _abc.Iterable[_builtins.str] | None = ...,
         ownership: Global___OwnershipView | None = ...,
+        shortfalls_left_out: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ownership", b"ownership", "summary", b"summary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "instruction_acks", b"instruction_acks", "ownership", b"ownership", "shard_address", b"shard_address", "shard_epoch", b"shard_epoch", "shard_id", b"shard_id", "shortfalls", b"shortfalls", "summary", b"summary", "timestamp_unix_nanos", b"timestamp_unix_nanos", "vanished_machine_ids", b"vanished_machine_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cycle", b"cycle", "instruction_acks", b"instruction_acks", "ownership", b"ownership", "shard_address", b"shard_address", "shard_epoch", b"shard_epoch", "shard_id", b"shard_id", "shortfalls", b"shortfalls", "shortfalls_left_out", b"shortfalls_left_out", "summary", b"summary", "timestamp_unix_nanos", b"timestamp_unix_nanos", "vanished_machine_ids", b"vanished_machine_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -182,6 +186,8 @@ class ShardSummary(_message.Message):
     PARTITION_KEY_FIELD_NUMBER: _builtins.int
     IDLE_MACHINES_FIELD_NUMBER: _builtins.int
     SPECULATIVE_MACHINES_FIELD_NUMBER: _builtins.int
+    INSTANCE_TYPES_LEFT_OUT_FIELD_NUMBER: _builtins.int
+    ZONES_LEFT_OUT_FIELD_NUMBER: _builtins.int
     total_machines: _builtins.int
     """Machines that the shard owns, in any state."""
     free_machines: _builtins.int
@@ -194,6 +200,10 @@ class ShardSummary(_message.Message):
     """Idle ones alone."""
     speculative_machines: _builtins.int
     """Speculative ones alone."""
+    instance_types_left_out: _builtins.int
+    """Addition: how many instance types per_instance_type_counts leaves out, those with the fewest machines."""
+    zones_left_out: _builtins.int
+    """Addition: how many zones per_zone_counts leaves out, those with the fewest machines."""
     @_builtins.property
     def per_instance_type_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """All machines, in any state, by instance type; those without one are left out."""
@@ -213,10 +223,12 @@ class ShardSummary(_message.Message):
         partition_key: _builtins.str = ...,
         idle_machines: _builtins.int = ...,
         speculative_machines: _builtins.int = ...,
+        instance_types_left_out: _builtins.int = ...,
+        zones_left_out: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["free_machines", b"free_machines", "idle_machines", b"idle_machines", "partition_key", b"partition_key", "per_instance_type_counts", b"per_instance_type_counts", "per_zone_counts", b"per_zone_counts", "provider_address", b"provider_address", "speculative_machines", b"speculative_machines", "total_machines", b"total_machines"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["free_machines", b"free_machines", "idle_machines", b"idle_machines", "instance_types_left_out", b"instance_types_left_out", "partition_key", b"partition_key", "per_instance_type_counts", b"per_instance_type_counts", "per_zone_counts", b"per_zone_counts", "provider_address", b"provider_address", "speculative_machines", b"speculative_machines", "total_machines", b"total_machines", "zones_left_out", b"zones_left_out"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

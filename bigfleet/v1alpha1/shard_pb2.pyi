@@ -154,24 +154,28 @@ class Acknowledgement(_message.Message):
     ECHO_FIELD_NUMBER: _builtins.int
     COORDINATOR_TERM_FIELD_NUMBER: _builtins.int
     SHARD_EPOCH_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
     echo: _builtins.str
-    """"hello" or "rollup" for the frame taken; "resync" once everything known was sent again after a hello. Other values
-    are ignored.
+    """"hello" or "rollup" for the frame taken; "resync" once everything known was sent again after a hello;
+    "rollup-refused" when a roll-up was refused whole and the demand stays as it was. Other values are ignored.
     """
     coordinator_term: _builtins.int
     """Highest coordinator term that the shard has seen, 0 if none. For the log only."""
     shard_epoch: _builtins.int
     """Grows with every start of the shard. For the log only."""
+    problem: _builtins.str
+    """Addition: why a roll-up was refused, naming the field and what is allowed. For people."""
     def __init__(
         self,
         *,
         echo: _builtins.str = ...,
         coordinator_term: _builtins.int = ...,
         shard_epoch: _builtins.int = ...,
+        problem: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["coordinator_term", b"coordinator_term", "echo", b"echo", "shard_epoch", b"shard_epoch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["coordinator_term", b"coordinator_term", "echo", b"echo", "problem", b"problem", "shard_epoch", b"shard_epoch"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -22,6 +22,7 @@ from bigfleet.model.frozen_map import NO_TEXTS
 from bigfleet.model.inventory import Inventory, NewRows, Placement, Rows
 from bigfleet.model.machine import NO_HOST, HostRef, Machine, MachineState
 from bigfleet.v1alpha1 import provider_pb2 as pb
+from bigfleet.wire.labels import labels_left_out
 from bigfleet.wire.machines import machine_from_proto
 from bigfleet.wire.metadata import assignment_from_metadata
 from bigfleet.wire.raw import twin_of
@@ -66,6 +67,8 @@ class MachineListing:
     rejected: list[RejectedRecord] = field(default_factory=list)
     skipped: list[SkippedMetadata] = field(default_factory=list)
     """Of new and changed records."""
+    labels_left_out: dict[str, str] = field(default_factory=dict)
+    """Keys of labels that were not taken over, met for the first time or again, with the reason."""
     seen: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     """Rows of the known machines that the listing names, refused records included."""
 
@@ -105,6 +108,7 @@ class ListingReader:
         for same_rows, same_hashes in reading.same:
             self._inventory.note_sources(same_rows, same_hashes)
         listing = reading.listing
+        listing.labels_left_out, self._memory.left_out = self._memory.left_out, {}
         listing.seen = rows[rows >= 0]
         if full:
             places = np.asarray(reading.new_places, dtype=np.int32)
@@ -142,6 +146,8 @@ class ListingReader:
     ) -> None:
         parts, numbers = self._scan(records)
         usual, known = (numbers >= 0).all(axis=0), rows >= 0
+        if not "".join(ids).isprintable():  # decoding in full will say which one has a control character
+            usual &= np.fromiter(map(str.isprintable, ids), dtype=np.bool_, count=len(ids))
         hashes = reading.hashes[places].tolist()
         changed = np.flatnonzero(usual & known)
         if changed.size:
@@ -224,6 +230,7 @@ class ListingReader:
             reading.refuse(place, machine_id, error)
             return False
         _, skipped = assignment_from_metadata(message.shard_metadata)
+        self._memory.left_out.update(labels_left_out(message.labels))
         if skipped:
             values = {key: message.shard_metadata[key] for key in skipped}
             reading.listing.skipped.append(SkippedMetadata(machine_id, values))

@@ -19,6 +19,9 @@ FINGERPRINT = f"{PREFIX}assigned-need-fingerprint"
 GROUP = f"{PREFIX}assigned-group"
 OWNER_SHARD = f"{PREFIX}owner-shard"
 
+MAX_FINGERPRINT, MAX_GROUP = 256 * 1024, 16 * 1024
+"""Characters; longer ones cannot be ours, as no row of demand makes them."""
+
 _INTEGER = re.compile(r"[+-]?[0-9]{1,12}")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|\+?[Ii]nf(?:inity)?")
 
@@ -45,14 +48,20 @@ def assignment_from_metadata(metadata: Mapping[str, str]) -> tuple[Assignment, t
         (INTERRUPTION_PENALTY, interruption),
         (RECLAMATION_PENALTY, reclamation),
     )
+    fingerprint, group = metadata.get(FINGERPRINT, ""), metadata.get(GROUP, "")
+    long = tuple(
+        key
+        for key, text, most in ((FINGERPRINT, fingerprint, MAX_FINGERPRINT), (GROUP, group, MAX_GROUP))
+        if len(text) > most
+    )
     assigned = Assignment(
         priority=priority or 0,
         interruption_penalty=interruption or 0.0,
         reclamation_penalty=reclamation or 0.0,
-        fingerprint=metadata.get(FINGERPRINT, ""),
-        group=metadata.get(GROUP, ""),
+        fingerprint="" if FINGERPRINT in long else fingerprint,
+        group="" if GROUP in long else group,
     )
-    return assigned, tuple(key for key, reading in readings if reading is None)
+    return assigned, (*(key for key, reading in readings if reading is None), *long)
 
 
 def _integer(text: str) -> int | None:

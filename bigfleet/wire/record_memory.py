@@ -13,11 +13,14 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
+from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.inventory.interner import Interner
 from bigfleet.model.machine import CLUSTER_REQUIRED, HOST_REQUIRED
+from bigfleet.model.texts import MAX_LABEL_VALUE, has_control
 from bigfleet.v1alpha1 import provider_pb2 as pb
-from bigfleet.wire.machines import shape_from_proto
+from bigfleet.wire.labels import labels_left_out
+from bigfleet.wire.machines import MAX_NAME_BYTES, check_shape_texts, oversold, taken_shape
 from bigfleet.wire.metadata import assignment_from_metadata
 from bigfleet.wire.record_scan import ScannedParts, fields_of, wide_mark
 
@@ -53,6 +56,8 @@ class RecordMemory:
         """The key behind each mark to cut out."""
         self.wide_marks: tuple[bytes, ...] = ()
         self._marks_in_use: tuple[bytes, ...] = ()
+        self.left_out: dict[str, str] = {}
+        """Labels that were not taken over since this was last emptied, as keys with the reason."""
         self.refresh()
 
     def refresh(self) -> None:
@@ -66,6 +71,7 @@ class RecordMemory:
                 self._canonical_assignments,
             ):
                 memory.clear()
+            self._clusters, self._providers = {b"": 0}, {b"": 0}
         self._note_wide_keys()
 
     def numbers(self, parts: ScannedParts) -> NDArray[np.int32]:
@@ -91,11 +97,13 @@ class RecordMemory:
         unfit |= has_host != np.isin(state, _HOSTED)  # breaks an invariant; decoding in full will say which
         unfit |= (numbers[2] != 0) != np.isin(state, _BOUND)
         # Taken over as bytes, so what is not plainly text is left to the decoder.
-        if not b"".join(refs).isascii():
-            unfit |= np.fromiter((not ref.isascii() for ref in refs), dtype=np.bool_, count=len(refs))
-        if self.wide_marks and not b"".join(chain.from_iterable(wide)).isascii():
-            odd = (not all(map(bytes.isascii, values)) for values in wide)
-            unfit |= np.fromiter(odd, dtype=np.bool_, count=len(wide))
+        if not _plain(b"".join(refs)):
+            unfit |= np.fromiter((not _plain(ref) for ref in refs), dtype=np.bool_, count=len(refs))
+        if self.wide_marks:
+            values = list(chain.from_iterable(wide))[1::2]  # marks and values take turns
+            if max(map(len, values), default=0) > MAX_LABEL_VALUE or not _plain(b"".join(values)):
+                odd = (not all(map(_fits, labels[1::2])) for labels in wide)
+                unfit |= np.fromiter(odd, dtype=np.bool_, count=len(wide))
         numbers[0, unfit] = _UNUSUAL
         return numbers
 
@@ -122,11 +130,14 @@ class RecordMemory:
             fields = [
                 field.name for piece in pieces for field, _ in pb.Machine.FromString(piece).ListFields()
             ]
-            shape = shape_from_proto(pb.Machine.FromString(b"".join(pieces)))
-        except DecodeError:
+            message = pb.Machine.FromString(b"".join(pieces))
+            check_shape_texts(message)
+        except (DecodeError, InvalidFieldError):
             return _UNUSUAL
-        if shape.flaw is not None or not _SHAPE_FIELDS.issuperset(fields):
+        shape = taken_shape(message)
+        if shape.flaw is not None or not _SHAPE_FIELDS.issuperset(fields) or oversold(shape) is not None:
             return _UNUSUAL
+        self.left_out.update(labels_left_out(message.labels))
         if any(key in shape.labels for key in self._inventory.wide.keys):
             return _UNUSUAL
         number = self._inventory.intern_shape(shape)
@@ -162,9 +173,12 @@ class RecordMemory:
 
     def _learn_text(self, memory: dict[bytes, int], interner: Interner[str], encoded: bytes) -> int:
         try:
-            return _remember(memory, encoded, interner.intern(encoded.decode()))
+            text = encoded.decode()
         except UnicodeDecodeError:
             return _UNUSUAL
+        if len(encoded) > MAX_NAME_BYTES or has_control(text):
+            return _UNUSUAL
+        return _remember(memory, encoded, interner.intern(text))
 
     def _note_wide_keys(self) -> None:
         keys = self._inventory.wide.keys
@@ -206,6 +220,16 @@ def _may_be_sorted(fields: Sequence[bytes], map_tags: tuple[int, ...]) -> bool:
             return False
         seen.add(name)
     return True
+
+
+def _plain(text: bytes) -> bool:
+    """Whether bytes are printable ASCII; at the speed of C, as they are those of all machines."""
+    return text.isascii() and text.decode("ascii").isprintable()
+
+
+def _fits(value: bytes) -> bool:
+    """Whether a wide label may be taken over as it is."""
+    return len(value) <= MAX_LABEL_VALUE and _plain(value)
 
 
 def _remember(memory: dict[K, int], encoded: K, number: int) -> int:

@@ -1,12 +1,12 @@
 """Roll-ups: a cluster's complete demand, as message and as needs.
 
 Why: a roll-up replaces everything its cluster asked for, so one bad row must refuse the whole, with nothing applied.
-Must never: accept a row it cannot read in full, or demand in another cluster's name.
-Rules: `wire#rollup`, `wire#need-identity`; rows are remembered by their bytes, since a roll-up is resent whole every
-few seconds.
+Must never: accept a row it cannot read in full, demand in another cluster's name, or one beyond its limits.
+Rules: `wire#rollup`, `wire#need-identity`, `wire#rollup-limits`, `wire#arrival-time`; rows are remembered by their bytes,
+since a roll-up is resent whole every few seconds.
 """
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,8 +15,9 @@ from google.protobuf.message import DecodeError
 from bigfleet.model.buckets import checked_bucket
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Profile
+from bigfleet.model.profile import Profile, Spread
 from bigfleet.model.resources import Resources
+from bigfleet.model.times import NANOSECONDS
 from bigfleet.v1alpha1 import capacity_pb2 as pb
 from bigfleet.wire.raw import twin_of
 from bigfleet.wire.requirements import (
@@ -25,10 +26,20 @@ from bigfleet.wire.requirements import (
     spread_from_proto,
     spreads_to_proto,
 )
+from bigfleet.wire.rollup_limits import (
+    RollupLimits,
+    check_lists,
+    check_requirement,
+    check_row_size,
+    check_spread,
+)
 
 SLICE_ROWS: Final = 500
 """Rows between two pauses, some hundredths of a second of work: what another cluster waits for its turn."""
-_REMEMBERED_ROWS = 4096  # many times the rows of one cluster; each session has its own reader
+ARRIVAL_WINDOW_NS: Final = 300 * NANOSECONDS
+"""How far a roll-up's time may be from that of the shard. Clocks of one fleet differ by less."""
+_REMEMBERED_ROWS: Final = 4096  # many times the rows of most clusters; each session has its own reader
+_REMEMBERED_BYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +61,31 @@ class _Row:
     """The profile's, made with the row: large roll-ups are read in a thread, and applied where all clusters wait."""
 
 
+class _SeenRows:
+    """The rows of one roll-up by their bytes, as many as are worth keeping until the next one."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, _Row] = {}
+        self._bytes = 0
+
+    def add(self, data: bytes, row: _Row) -> None:
+        if len(self.rows) < _REMEMBERED_ROWS and self._bytes <= _REMEMBERED_BYTES and data not in self.rows:
+            self.rows[data] = row
+            self._bytes += len(data)
+
+
 class RollupReader:
     """Reads the roll-ups of one session; a row that was seen before costs a look-up."""
 
-    def __init__(self, cluster: str) -> None:
-        self._cluster = cluster
-        self._rows: dict[bytes, _Row] = {}
+    def __init__(
+        self,
+        cluster: str,
+        limits: RollupLimits = RollupLimits(),  # noqa: B008  immutable
+        now_ns: Callable[[], int] | None = None,
+    ) -> None:
+        """With `now_ns`, the time of the shard, a roll-up of another time counts as built when it was read."""
+        self._cluster, self._limits, self._now_ns = cluster, limits, now_ns
+        self._seen = _SeenRows()
 
     def read(self, data: bytes) -> Rollup:
         """Make needs of an encoded roll-up, or refuse it whole, naming the row and field."""
@@ -69,6 +99,7 @@ class RollupReader:
 
     def in_slices(self, data: bytes) -> Generator[None, None, Rollup]:
         """Read as `read` does, and pause every `SLICE_ROWS` rows, so that readers of many clusters can take turns."""
+        self._limits.check_size(len(data))
         try:
             message = _RAW_ROLLUP.FromString(data)
         except DecodeError:
@@ -80,28 +111,37 @@ class RollupReader:
             raise InvalidFieldError(
                 "cluster_id", found, f"empty or {self._cluster!r}, the cluster of this session"
             )
-        arrival_ns: int = message.timestamp_unix_nanos  # type: ignore[attr-defined]
         encoded = message.needs  # type: ignore[attr-defined]
+        self._limits.check_rows(len(encoded))
+        arrival_ns = self._arrival_ns(message.timestamp_unix_nanos)  # type: ignore[attr-defined]
         needs: list[Need] = []
+        seen = _SeenRows()
         for start in range(0, len(encoded), SLICE_ROWS):
             if start:
                 yield
-            rows = self._read_rows(encoded[start : start + SLICE_ROWS], start)
+            rows = self._read_rows(encoded[start : start + SLICE_ROWS], start, seen)
             needs += [
                 Need(self._cluster, row.profile, row.total, row.unit, arrival_ns, row.group) for row in rows
             ]
+        self._seen = seen  # the rows of this roll-up alone, so that withdrawn demand is not kept
         return Rollup(self._cluster, arrival_ns, tuple(needs))
 
-    def _read_rows(self, encoded: Iterable[bytes], first: int) -> list[_Row]:
+    def _arrival_ns(self, built_ns: int) -> int:
+        """Since when the demand of a roll-up counts: earlier arrivals go first, so a claim must be plausible."""
+        if self._now_ns is None:
+            return built_ns
+        now_ns = self._now_ns()
+        return built_ns if abs(built_ns - now_ns) <= ARRIVAL_WINDOW_NS else now_ns
+
+    def _read_rows(self, encoded: Sequence[bytes], first: int, seen: _SeenRows) -> list[_Row]:
         rows = []
         for place, data in enumerate(encoded, first):
-            row = self._rows.get(data)
+            row = seen.rows.get(data) or self._seen.rows.get(data)
             if row is None:
+                check_row_size(data, f"needs[{place}]")
                 row = _read_row(data, f"needs[{place}]")
-                if len(self._rows) >= _REMEMBERED_ROWS:
-                    self._rows.clear()
-                self._rows[data] = row
             rows.append(row)
+            seen.add(data, row)
         return rows
 
 
@@ -120,15 +160,17 @@ def _read_row(data: bytes, place: str) -> _Row:
 
 
 def _row_from_proto(message: pb.CapacityNeed) -> _Row:
+    check_lists(message)
     requirements = []
     for place, item in enumerate(message.requirements):
         try:
+            check_requirement(item)
             requirements.append(requirement_from_proto(item))
         except InvalidFieldError as error:
             raise error.under(f"requirements[{place}]") from None
     profile = Profile(
         requirements=tuple(requirements),
-        spreads=tuple(map(spread_from_proto, message.spread)),
+        spreads=tuple(_spreads(message.spread)),
         priority=message.priority,
         interruption_bucket=checked_bucket(
             message.interruption_penalty_bucket, "interruption_penalty_bucket"
@@ -142,6 +184,15 @@ def _row_from_proto(message: pb.CapacityNeed) -> _Row:
         message.group,
         profile.fingerprint,
     )
+
+
+def _spreads(messages: Iterable[pb.TopologySpread]) -> Iterable[Spread]:
+    for place, item in enumerate(messages):
+        try:
+            check_spread(item)
+        except InvalidFieldError as error:
+            raise error.under(f"spread[{place}]") from None
+        yield spread_from_proto(item)
 
 
 def resources_from_texts(texts: Mapping[str, str], field: str) -> Resources:

@@ -23,6 +23,7 @@ from bigfleet.wire.requirements import requirements_to_proto
 
 HELLO_ECHO: Final = "hello"
 ROLLUP_ECHO: Final = "rollup"
+REFUSED_ECHO: Final = "rollup-refused"
 RESYNC_ECHO: Final = "resync"
 
 MAX_FIELDS: Final = 1024
@@ -142,9 +143,9 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def acknowledgement(echo: str, *, term: int, epoch: int) -> bytes:
-    """Tell the operator that a frame was taken, or that a resync is complete."""
-    ack = pb.Acknowledgement(echo=echo, coordinator_term=term, shard_epoch=epoch)
+def acknowledgement(echo: str, *, term: int, epoch: int, problem: str = "") -> bytes:
+    """Tell the operator that a frame was taken, that a resync is complete, or why a roll-up was refused."""
+    ack = pb.Acknowledgement(echo=echo, coordinator_term=term, shard_epoch=epoch, problem=problem)
     return pb.ShardMessage(ack=ack).SerializeToString()
 
 

@@ -39,6 +39,7 @@ def report_from_proto(message: pb.ShardReport) -> ShardReport:
         address=message.shard_address,
         vanished_machine_ids=tuple(message.vanished_machine_ids),
         ownership=_view(message.ownership) if message.HasField("ownership") else None,
+        shortfalls_left_out=message.shortfalls_left_out,
     )
 
 
@@ -53,6 +54,7 @@ def report_to_proto(report: ShardReport) -> pb.ShardReport:
         instruction_acks=map(ack_to_proto, report.acks),
         shard_address=report.address,
         vanished_machine_ids=report.vanished_machine_ids,
+        shortfalls_left_out=report.shortfalls_left_out,
     )
     if report.summary is not None:
         message.summary.CopyFrom(summary_to_proto(report.summary))
@@ -90,6 +92,8 @@ def summary_to_proto(summary: ShardSummary) -> pb.ShardSummary:
         partition_key=summary.partition_key,
         idle_machines=summary.idle_machines,
         speculative_machines=summary.speculative_machines,
+        instance_types_left_out=summary.instance_types_left_out,
+        zones_left_out=summary.zones_left_out,
     )
 
 
@@ -115,6 +119,8 @@ def _summary(message: pb.ShardSummary) -> ShardSummary:
         partition_key=message.partition_key,
         idle_machines=message.idle_machines,
         speculative_machines=message.speculative_machines,
+        instance_types_left_out=message.instance_types_left_out,
+        zones_left_out=message.zones_left_out,
     )
 
 

@@ -3,6 +3,8 @@
 Why: laws are checked on records of every state, with labels few enough to collide and odd enough to hurt.
 """
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -19,13 +21,24 @@ from bigfleet.model.machine import (
     MachineState,
     Shape,
 )
+from bigfleet.wire.machines import oversold
 
 QUANTITIES = st.sampled_from(["1", "4", "500m", "16Gi", "0", "1e3", "0.25"])
-TEXTS = st.text(max_size=5)
-NOT_EMPTY = st.text(min_size=1, max_size=5)
+# Without control characters, which the boundary refuses in names.
+_CHARACTERS = st.characters(exclude_categories=["Cc", "Cs"])
+TEXTS = st.text(_CHARACTERS, max_size=5)
+NOT_EMPTY = st.text(_CHARACTERS, min_size=1, max_size=5)
 LABELS = st.dictionaries(st.sampled_from(["rack", "gen", "host", "é"]), TEXTS, max_size=3).map(FrozenMap)
 RESOURCES = st.dictionaries(st.sampled_from(["cpu", "memory", "gpu"]), QUANTITIES, max_size=3).map(FrozenMap)
 DOLLARS = st.sampled_from([0.0, 0.5, 1.0, 8192.0, 1048576.0, float("inf")])
+
+
+def _not_oversold(shape: Shape) -> Shape:
+    """Give pods no more of anything than the machine has."""
+    if oversold(shape) is None:
+        return shape
+    return replace(shape, allocatable=FrozenMap({**shape.allocatable, **shape.resources}))
+
 
 SHAPES: SearchStrategy[Shape] = st.builds(
     Shape,
@@ -37,7 +50,7 @@ SHAPES: SearchStrategy[Shape] = st.builds(
     resources=RESOURCES,
     allocatable=RESOURCES,
     labels=LABELS,
-)
+).map(_not_oversold)
 
 ASSIGNMENTS: SearchStrategy[Assignment] = st.builds(
     Assignment,

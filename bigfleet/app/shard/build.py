@@ -30,6 +30,7 @@ from bigfleet.shard.epoch import DataDirectory
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.read.recording_audit import RecordingAudit
 from bigfleet.shard.shard import IN_PROCESS_FAKE, Shard
+from bigfleet.wire.rollup_limits import RollupLimits
 from bigfleet.workload.archetype import Catalogue
 from bigfleet.workload.catalogues import CATALOGUES, REALISTIC
 
@@ -55,6 +56,7 @@ def options_of(settings: ShardSettings) -> ShardOptions:
         dry_run=settings.dry_run,
         reclaim_cap_fraction=settings.reclaim_cap_fraction,
         empty_rollup_guard=settings.empty_rollup_guard,
+        rollup_limits=RollupLimits(settings.max_rows_per_cluster, settings.max_rollup_bytes),
         listing_guard_window_s=settings.listing_guard_window,
         audit_strict=settings.audit_strict,
         local_bootstrap=settings.local_bootstrap,

@@ -127,6 +127,16 @@ class ShardSettings(ProcessFlags, TlsFlags, ConnectionFlags, env_prefix="BIGFLEE
     empty_rollup_guard: bool = Field(
         default=_DEFAULTS.empty_rollup_guard, description="hold back roll-ups that look like a lost cache"
     )
+    max_rows_per_cluster: int = Field(
+        default=_DEFAULTS.rollup_limits.rows,
+        ge=1,
+        description="rows of demand accepted from one cluster, as each costs every cycle time and memory",
+    )
+    max_rollup_bytes: ByteSize = Field(
+        default=_DEFAULTS.rollup_limits.size_bytes,
+        ge=1,
+        description="largest roll-up accepted from one cluster, as reading it takes several times its size in memory",
+    )
     listing_guard_window: Duration = Field(
         default=_DEFAULTS.listing_guard_window_s,
         ge=0,

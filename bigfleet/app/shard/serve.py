@@ -18,6 +18,7 @@ from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.connections import connection_report, grpc_limits, use_descriptors
 from bigfleet.app.dashboard.beside import dashboard_beside
+from bigfleet.app.free_memory import give_back_free_memory
 from bigfleet.app.garbage import freeze_live_objects
 from bigfleet.app.parts import (
     Part,
@@ -71,11 +72,15 @@ async def _serve(settings: ShardSettings, console: Console) -> int:
             report = connection_report(metrics, log, clock)
             net = GrpcNet(tls, _hooks(log, clock), limits=grpc_limits(settings), report=report)
             seams = system_seams(net, proc)
-            tidying = asyncio.ensure_future(freeze_live_objects(seams.clock))
+            tidying = (
+                asyncio.ensure_future(freeze_live_objects(seams.clock)),
+                asyncio.ensure_future(give_back_free_memory(seams.clock)),
+            )
             try:
                 return await run_shard(settings, seams, data=data, metrics=metrics, log=log, tls=tls)
             finally:
-                tidying.cancel()
+                for task in tidying:
+                    task.cancel()
     finally:
         data.close()
 

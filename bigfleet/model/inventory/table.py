@@ -81,7 +81,7 @@ class Inventory:
         self._last_snapshot: Callable[[], InventorySnapshot | None] = lambda: None
         self._writes_seen = 0
         self.generation = 0
-        """Rises when numbers of shapes or assignments, or the set of wide keys, change their meaning."""
+        """Rises when numbers of shared values, or the set of wide keys, change their meaning."""
         self.population = 0
         """Rises when a machine comes or goes."""
 
@@ -329,16 +329,33 @@ class Inventory:
         """One object for equal maps: shapes differ in a label or two and share the rest."""
         return self._parts.setdefault(part, part)
 
-    def compact(self) -> None:
-        """Drop shapes, assignments and texts that no machine uses any more."""
+    @property
+    def shared_values(self) -> int:
+        """How many shapes, assignments, clusters and providers are kept, in use or not."""
+        return len(self.shapes) + len(self.assignments) + len(self.clusters) + len(self.providers)
+
+    def collect(self) -> None:
+        """Drop shapes, assignments, clusters and providers that no machine uses any more; snapshots keep theirs."""
         self.shapes = self._kept("shape", self.shapes)
         self.assignments = self._kept("assignment", self.assignments)
+        self.clusters = self._kept("cluster", self.clusters)
+        self.providers = self._kept("provider", self.providers)
+        self.wide.forget_seen()
+        for number in range(len(self.shapes)):
+            shape = self.shapes[number]
+            for part in (shape.resources, shape.allocatable, shape.labels):
+                self._parts.setdefault(part, part)
+            self.wide.observe(shape.labels)
+        self.generation += 1
+
+    def compact(self) -> None:
+        """Drop what `collect` drops, and texts that no machine uses any more."""
+        self.collect()
         used = slice(0, self._rows)
         for name, arena in (("id", self._ids), ("host", self._host_refs)):
             offsets = self._columns.writable(f"{name}_offset")
             offsets[used] = arena.compacted(offsets[used], self._columns[f"{name}_length"][used])
         self.wide.compact(self._rows)
-        self.generation += 1
 
     def _kept(self, name: str, interner: Interner[T]) -> Interner[T]:
         numbers = self._columns.writable(name)[: self._rows]

@@ -43,6 +43,10 @@ class WideLabels:
                 self.keys += (key,)
                 self._turned.append(key)
 
+    def forget_seen(self) -> None:
+        """Count again from nothing; keys that are wide stay so."""
+        self._seen = {}
+
     def take_turned(self) -> list[str]:
         """The keys that turned wide since the last call; each now has its column, still empty."""
         turned, self._turned = self._turned, []

@@ -8,7 +8,7 @@ Rules: `operator#schema-limits`, `operator#reported-condition`, `operator#left-o
 from dataclasses import dataclass
 from typing import Final
 
-from bigfleet.kube.event_reasons import NOT_REPORTED
+from bigfleet.kube.event_reasons import NOT_REPORTED, ROLLUP_REFUSED
 from bigfleet.model.errors import InvalidFieldError
 
 _SHOWN: Final = 80
@@ -37,6 +37,19 @@ class RequestRefusal:
     def condition_reason(self) -> str:
         """The reason in the condition and in the event."""
         return NOT_REPORTED[self.reason]
+
+
+@dataclass(frozen=True, slots=True)
+class RollupRefusal(RequestRefusal):
+    """The shard refused the whole roll-up, so no request of it is part of the demand that counts."""
+
+    reason: str = "rollup"
+    message: str = ""
+
+    @property
+    def condition_reason(self) -> str:
+        """The reason in the condition and in the event."""
+        return ROLLUP_REFUSED
 
 
 def _short(found: object) -> object:

@@ -10,8 +10,9 @@ Rules: `operator#rollup-cadence`, `operator#kept-demand`, `operator#contribution
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from bigfleet.kube.event_reasons import NOT_REPORTED
 from bigfleet.kube.resources import ObjectKey
@@ -88,6 +89,15 @@ class KeptDemand:
             rows.sort(key=attrgetter("order"))
             self._order, self._rows_differ = dict.fromkeys(rows), False
         return self._order
+
+    def requests_of(self, row: DemandRow | None, most: int) -> list[tuple[ObjectKey, RequestView]]:
+        """Return so many requests of a row, or of all, by key."""
+        found = (
+            (key, view)
+            for key, view in self._counted.items()
+            if isinstance(view.found, Contribution) and (row is None or view.found.row is row)
+        )
+        return nsmallest(most, found, key=itemgetter(0))
 
     def _count(self, view: RequestView, by: int) -> bool:
         """Add or remove a request; return whether that changes the demand."""

@@ -156,6 +156,9 @@ class ShardSession:
             case "rollup":
                 attempt.established()
                 self._state.rollup_acked()
+                self._rollups.accepted()
+            case "rollup-refused":
+                self._rollups.refused(ack.problem)
             case "resync":
                 if self._sweep is not None:
                     self._sweep.marker()

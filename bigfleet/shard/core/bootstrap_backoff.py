@@ -8,10 +8,14 @@ Rules: `shard#blob-back-off`; ADR-0071.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bigfleet.model.errors import cut
 from bigfleet.shard.core.views import BootstrapBackoff
 
 FIRST_S = 5.0
 LONGEST_S = 300.0
+REMEMBERED = 10_000
+"""Back-offs kept at most; the one that ends first goes. Profiles come and go, and each may fail."""
+_ERROR_CHARACTERS = 1_000
 
 
 @dataclass(slots=True)
@@ -37,8 +41,11 @@ class BootstrapBackoffs:
 
         Errors of attempts that began before the wait did count once.
         """
+        error = cut(error, _ERROR_CHARACTERS)
         entry = self._entries.get((cluster, fingerprint))
         if entry is None:
+            if len(self._entries) >= REMEMBERED:
+                del self._entries[min(self._entries, key=lambda key: (self._entries[key].until_s, key))]
             self._entries[cluster, fingerprint] = _Entry(error, FIRST_S, now + FIRST_S)
             return
         entry.error = error

@@ -1,7 +1,8 @@
 """Capacity hints: how many machines each cluster could get for each profile it asks for.
 
 Why: operators show hints to people; a hint promises and reserves nothing.
-Must never: repeat a cluster's last hint, or send hints more often than the interval allows.
+Must never: repeat a cluster's last hint, send hints more often than the interval allows, or remember a hint for a profile
+that is not asked for any more.
 Rules: `shard#hints`. A change inside the interval is not queued; a later cycle looks again.
 """
 
@@ -23,6 +24,9 @@ PER_SECOND = 200
 """Changed hints that a shard sends per second on average."""
 BURST = 2000
 """Changed hints that it sends at once after a quiet period."""
+
+PROFILES = 10_000
+"""Profiles of a cluster that get hints, the first of its roll-up: people read none of the others."""
 
 
 class Confidence(IntEnum):
@@ -172,11 +176,13 @@ class HintLedger:
         for cluster in (*sessions[first:], *sessions[:first]):
             part = demand.get(cluster)
             if part is None:
+                self._clusters.pop(cluster, None)
                 continue
             sent = self._clusters.get(cluster)
             if sent is None or sent.part is not part:
-                profiles = {need.profile.fingerprint: need.profile for need in part.rows}
-                last = {} if sent is None else sent.last
+                profiles = _hinted(part)
+                before = {} if sent is None else sent.last
+                last = {name: before[name] for name in profiles if name in before}
                 sent = self._clusters[cluster] = _Sent(part, tuple(profiles.values()), last)
             elif sent.supply is supply or self._budget < 1:
                 if sent.supply is not supply:
@@ -184,6 +190,11 @@ class HintLedger:
                 continue
             yield from self._of_cluster(cluster, sent, supply, now)
         self._next = spent_at
+
+    def remembered(self, cluster: str) -> int:
+        """How many hints to a cluster are remembered."""
+        sent = self._clusters.get(cluster)
+        return 0 if sent is None else len(sent.last)
 
     def _of_cluster(
         self, cluster: str, sent: _Sent, supply: FreeSupply, now: float
@@ -201,3 +212,13 @@ class HintLedger:
             sent.last[profile.fingerprint] = (hint, now)
             yield cluster, profile, hint
         sent.supply = None if waiting else supply
+
+
+def _hinted(part: ClusterNeeds) -> dict[str, Profile]:
+    """The profiles of a cluster that get hints, by fingerprint."""
+    profiles: dict[str, Profile] = {}
+    for need in part.rows:
+        profiles[need.profile.fingerprint] = need.profile
+        if len(profiles) == PROFILES:
+            break
+    return profiles

@@ -14,7 +14,8 @@ from bigfleet.model.needs_table import NeedsTable
 from bigfleet.obs.limited_log import LimitedLog
 from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.rollup_guard import RollupGuard, is_drop
-from bigfleet.wire.rollups import Rollup
+from bigfleet.wire.rollup_limits import refusal_reason
+from bigfleet.wire.rollups import Rollup, RollupReader
 
 
 class RollupIntake:
@@ -22,6 +23,7 @@ class RollupIntake:
 
     def __init__(self, context: ShardContext, wake: Callable[[], None]) -> None:
         self._guard = RollupGuard(enabled=context.options.empty_rollup_guard)
+        self._limits = context.options.rollup_limits
         self._first_seen, self._steady = context.first_seen, context.steady
         self._metrics, self._wake = context.metrics, wake
         self._log = LimitedLog(context.log, context.clock, about="cluster")
@@ -41,8 +43,13 @@ class RollupIntake:
         """The number of roll-ups of a cluster held in a row."""
         return self._guard.held(cluster)
 
+    def reader(self, cluster: str) -> RollupReader:
+        """A reader for one session, which refuses what is beyond the limits of this shard."""
+        return RollupReader(cluster, self._limits, self._steady.now_ns)
+
     def refused(self, cluster: str, error: InvalidFieldError) -> None:
-        """A roll-up was invalid: the last good demand stays."""
+        """A roll-up was invalid or too large: the last good demand stays."""
+        self._metrics.counter("bigfleet_shard_rollup_refusals_total", reason=refusal_reason(error)).inc()
         self._metrics.counter("bigfleet_shard_rollups_rejected_total", cluster=cluster).inc()
         self._log.error("rollup_rejected", cluster, problem=str(error))
 

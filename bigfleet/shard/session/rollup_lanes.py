@@ -23,11 +23,14 @@ from bigfleet.shard.session.rollup_intake import RollupIntake
 from bigfleet.shard.session.sessions import Sessions
 from bigfleet.transport.status import GENERIC_DETAIL
 from bigfleet.wire import session_frames
-from bigfleet.wire.rollups import Rollup, RollupReader
+from bigfleet.wire.rollups import Rollup
 
 READ_ASIDE_BYTES: Final = 16 * 1024
 """A larger roll-up is read in a thread, to keep the event loop free: this one may have a thousand rows, each costing what a
 usual row of ten times its length costs."""
+
+REFUSAL_KEY: Final = "refusal"
+"""Only the newest refusal waits for an operator that does not read."""
 
 _Reading = Generator[None, None, Rollup]
 
@@ -98,7 +101,7 @@ class RollupLane:
 
     def __init__(self, session: OperatorSession, lanes: RollupLanes) -> None:
         self.session, self._lanes = session, lanes
-        self._reader = RollupReader(session.cluster)
+        self._reader = lanes.intake.reader(session.cluster)
         self._waiting: bytes | None = None
         self._reading: _Reading | None = None
         self._has_turn = False
@@ -154,6 +157,7 @@ class RollupLane:
 
     def _refuse(self, error: InvalidFieldError) -> None:
         self._lanes.intake.refused(self.cluster, error)
+        self.session.send(self._lanes.sessions.refuse_rollup(str(error)), REFUSAL_KEY)
 
 
 def _slice(reading: _Reading) -> Rollup | None:

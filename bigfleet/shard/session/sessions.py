@@ -23,11 +23,11 @@ def _ignore(_cluster: str) -> None:
 class Sessions:
     """Sessions by cluster."""
 
-    def __init__(self, context: ShardContext, acknowledge: Callable[[str], bytes]) -> None:
-        """`acknowledge` makes an acknowledgement that echoes a word, with the shard's epoch and the coordinator's term."""
+    def __init__(self, context: ShardContext, acknowledge: Callable[[str, str], bytes]) -> None:
+        """`acknowledge` makes an acknowledgement of a word and a problem, with the shard's epoch and coordinator's term."""
         self._guarded, self._clock = context.guarded, context.clock
         self._metrics, self._log = context.metrics, context.log
-        self.acknowledge = acknowledge
+        self._acknowledge = acknowledge
         self._open: dict[str, OperatorSession] = {}
         self._left: set[str] = set()
         self.on_installed: Callable[[str], None] = _ignore
@@ -37,6 +37,14 @@ class Sessions:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def acknowledge(self, echo: str) -> bytes:
+        """Make an acknowledgement that echoes a word."""
+        return self._acknowledge(echo, "")
+
+    def refuse_rollup(self, problem: str) -> bytes:
+        """Make the frame that tells an operator why its roll-up was refused."""
+        return self._acknowledge(session_frames.REFUSED_ECHO, problem)
 
     def get(self, cluster: str) -> OperatorSession | None:
         """The session of a cluster, if its operator is connected."""

@@ -60,3 +60,19 @@ def test_the_taker_waits_for_a_frame() -> None:
         assert await taking == b"late"
 
     run_virtual(story())
+
+
+@pytest.mark.rule("shard#outbox")
+def test_the_bytes_of_all_frames_are_bounded_and_those_that_left_do_not_count() -> None:
+    async def story() -> None:
+        outbox = Outbox(10, limit_bytes=20)
+        for _ in range(5):
+            outbox.put(b"0123456789", "key:1")  # each in place of the one before
+        assert await outbox.take() == b"0123456789"
+        outbox.put(b"0123456789")
+        assert await outbox.take() == b"0123456789"
+        outbox.put(b"0123456789", "key:1")
+        with pytest.raises(OutboxFullError, match="20 bytes of frames"):
+            outbox.put(b"01234", "key:2")
+
+    run_virtual(story())

@@ -3,8 +3,12 @@
 Each test changes one thing between two cycles and compares with a planner that has seen nothing.
 """
 
+import gc
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+
+import pytest
 
 from bigfleet.engine.planner import Planner
 from bigfleet.model.action import ActionKind
@@ -327,3 +331,33 @@ def test_an_old_decision_tells_what_held_in_its_own_cycle() -> None:
     world.decides()
     assert [list(verdict.same_candidates) for verdict in first.verdicts] == before
     assert [list(verdict.folded_from) for verdict in first.verdicts] == [[0], [1]]
+
+
+@pytest.mark.rule("engine#kept-answers")
+def test_answers_about_demand_that_is_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bigfleet.engine.kinds._SPARE_BYTES", 0)
+    world = World().has(machine("m-1"))
+    for number in range(20):
+        wants = Requirement("rack", RequirementOperator.IN, (f"r-{number}",))
+        world.wants(need("a", amounts(cpu=1), wants))
+        world.decides()
+    fleet = world.planner._fleet
+    assert fleet is not None
+    assert len(fleet.kinds._matching) <= 9
+
+
+@pytest.mark.rule("engine#kept-answers")
+def test_a_decision_is_gone_as_soon_as_nothing_refers_to_it() -> None:
+    gc.collect()
+    gc.disable()  # as in a process that sets live objects aside: only counting references frees anything
+    try:
+        world = World().has(machine("m-1"), bound("a-1")).wants(need("a", amounts(cpu=64)))
+        verdicts = world.decides().verdicts
+        assert [tuple(each.folded_from) for each in verdicts] == [(0,)]
+        gone = weakref.ref(verdicts)
+        del verdicts
+        world.wants(need("a", amounts(cpu=4)))
+        world.decides()
+        assert gone() is None
+    finally:
+        gc.enable()

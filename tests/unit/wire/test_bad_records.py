@@ -74,10 +74,6 @@ def failed_without_error(record: pb.Machine, _: random.Random) -> None:
     record.ClearField("last_error")
 
 
-def long_label(record: pb.Machine, rng: random.Random) -> None:
-    record.labels["rack"] = "r" * rng.randrange(65_535, 66_000)
-
-
 SPOILERS: list[tuple[Spoil, str]] = [
     (bad_price, "price_per_hour"),
     (bad_probability, "interruption_probability"),
@@ -91,7 +87,6 @@ SPOILERS: list[tuple[Spoil, str]] = [
     (no_cluster, "cluster"),
     (cluster_too_soon, "cluster"),
     (failed_without_error, "last_error"),
-    (long_label, "labels[rack]"),
 ]
 
 

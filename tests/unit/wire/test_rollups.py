@@ -115,7 +115,7 @@ def test_the_memory_of_rows_is_bounded() -> None:
     for start in range(0, 10_000, 1000):
         needs = tuple(Need("a", Profile(priority=start + step), arrival_ns=1) for step in range(1000))
         assert len(reader.read(rollup_to_proto(Rollup("a", 1, needs)).SerializeToString()).needs) == 1000
-    assert len(reader._rows) <= 4096
+    assert len(reader._seen.rows) <= 4096
 
 
 @pytest.mark.rule("shard#ingest-share")

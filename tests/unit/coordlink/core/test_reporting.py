@@ -1,13 +1,19 @@
 """What a report says (`shard#shortfalls`, `shard#coordinator-client`, `wire#reports`)."""
 
+from dataclasses import replace
+
+import pytest
+
 from bigfleet.coordlink.core.reporting import report_of, shortfalls_of, summary_of
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.instruction import Ack, Outcome
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
+from bigfleet.model.shard_report import MAX_SHORTFALL_TEXT
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.views import AgedShortfall
+from bigfleet.wire.shard_reports import report_from_proto, report_to_proto
 from tests.support.builders import amounts, machine, shape
 from tests.support.shard_views import StaticShard, cycle_of
 
@@ -56,3 +62,30 @@ def test_at_most_a_hundred_shortfalls_are_reported_and_the_ledgers_order_is_kept
     ledger = [AgedShortfall(Profile(priority=500 - place), amounts(cpu=1), 1) for place in range(130)]
     reported = shortfalls_of(ledger)
     assert [item.priority for item in reported] == [500 - place for place in range(100)]
+
+
+@pytest.mark.rule("wire#report-size")
+def test_shortfalls_that_do_not_fit_are_left_out_and_counted_and_shorter_ones_behind_them_are_not() -> None:
+    def short(priority: int, value: str) -> AgedShortfall:
+        wants = Requirement("rack", RequirementOperator.IN, tuple(f"{value}-{n}" for n in range(1000)))
+        return AgedShortfall(Profile((wants,), priority=priority), amounts(cpu=1), 1)
+
+    long = [short(900 - place, "v" * 59) for place in range(6)]
+    ledger = (*long, AgedShortfall(Profile(priority=1), amounts(cpu=1), 1))
+    view = replace(cycle_of(Situation(0.0)), shortfalls=ledger)
+    report = report_of(StaticShard().status(), view, number=1, now_ns=1, acks=())
+    assert [item.priority for item in report.shortfalls] == [900, 899, 898, 897, 1]
+    assert report.shortfalls_left_out == 2
+    message = report_to_proto(report)
+    assert message.ByteSize() < 2 * MAX_SHORTFALL_TEXT
+    assert report_from_proto(message).shortfalls_left_out == 2
+
+
+@pytest.mark.rule("wire#report-size")
+def test_of_many_types_and_zones_those_with_the_most_machines_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bigfleet.coordlink.core.reporting.MAX_COUNTED_NAMES", 1)
+    summary = summary_of(cycle_of(Situation(0.0, FLEET)).snapshot, "")
+    assert (summary.per_instance_type, summary.per_zone) == (FrozenMap({"m5": 2}), FrozenMap({"za": 2}))
+    assert (summary.instance_types_left_out, summary.zones_left_out) == (1, 1)

@@ -137,3 +137,25 @@ def test_changes_have_a_budget_clusters_take_turns_and_first_hints_are_told_at_o
     for second in range(103, 120):
         heard += [cluster for cluster, _, _ in book.due(fewer, demand, clusters, float(second))]
     assert heard == clusters
+
+
+@pytest.mark.rule("shard#hints")
+def test_a_hint_is_remembered_as_long_as_its_profile_is_asked_for() -> None:
+    ledger = HintLedger(5.0)
+    for number in range(50):
+        profiles = [pinned(f"type-{number}"), pinned("big")]
+        sent = list(ledger.due(FREE, part(*profiles), ["prod"], float(number)))
+        assert len(sent) == (2 if number == 0 else 1)  # the one that stays is not repeated
+        assert ledger.remembered("prod") == 2
+    assert list(ledger.due(FREE, {}, ["prod"], 60.0)) == []
+    assert ledger.remembered("prod") == 0
+
+
+@pytest.mark.rule("shard#hints")
+def test_the_first_profiles_of_a_cluster_get_hints_and_the_others_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bigfleet.shard.core.hints.PROFILES", 3)
+    ledger = HintLedger(5.0)
+    many = part(*(pinned(f"type-{number}") for number in range(10)))
+    assert len(list(ledger.due(FREE, many, ["prod"], 0.0))) == 3
