@@ -129,6 +129,11 @@ class ReaderConnection(web.RequestHandler):
         response.force_close()
         return response
 
+    def log_exception(self, *args: Any, **about: Any) -> None:  # Any: as the library declares it
+        """Log a defect; a body that breaks off is none, also where the library only reads on to be rid of it."""
+        if not isinstance(about.get("exc_info"), web.RequestPayloadError | HttpProcessingError):
+            super().log_exception(*args, **about)
+
     def _late(self) -> None:
         self._head = None
         if self._connections.is_idle(self):

@@ -128,6 +128,11 @@ class Dashboard:
         self._tasks: list[asyncio.Task[None]] = []
         self.port = 0
 
+    @property
+    def routes(self) -> frozenset[str]:
+        """The paths that the server answers, with names in braces for the parts that vary."""
+        return frozenset(resource.canonical for resource in self._server.app.router.resources())
+
     async def start(self) -> None:
         """Listen, and begin to look at the fleet; raises `ListenError`."""
         runner = web.AppRunner(self._server.app, access_log=None, shutdown_timeout=_GRACE_S)

@@ -165,7 +165,7 @@ class Watcher:
                 refused[row.shard_id] = (row.address, problem)
                 self.on_refusal(reason)
                 if self.refused.get(row.shard_id) != refused[row.shard_id]:
-                    self._log.warning("shard_address_refused", shard=row.shard_id, problem=problem)
+                    self._log.warning("shard_address_refused", shard=row.shard_id[:80], problem=problem)
         self.refused = refused
         for shard_id, address in wanted.items():
             reader = self._readers.get(shard_id)

@@ -166,7 +166,7 @@ _DASHBOARD: tuple[Value, ...] = (
     text("dashboard.basePath", "/", "Prefix behind a reverse proxy"),
     texts(
         "dashboard.allowedHosts",
-        "Further host names by which readers reach the dashboard; its Service's names and dashboard.ingress.host are allowed",
+        "Further host names by which readers reach the dashboard; its Service's names and dashboard.ingress.host, unless it is a pattern, are allowed",
     ),
     objects("dashboard.from", "Who may reach the dashboard, as peers of a NetworkPolicy; empty is everybody"),
     switch("dashboard.ingress.enabled", False, "Make an Ingress; needs tokenSecret"),
