@@ -52,8 +52,11 @@ const INVISIBLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u1
 const RIGHT_TO_LEFT = /([\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]+(?:[ ._-]?[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]+)*)/u;
 
 function visible(text) {
-  const points = (found) => found.codePointAt(0).toString(16);
-  return text.replace(INVISIBLE, (found) => (points(found).length > 4 ? `\\U${points(found).padStart(8, "0")}` : `\\u${points(found).padStart(4, "0")}`));
+  return text.replace(INVISIBLE, (found) => {
+    const point = found.codePointAt(0).toString(16);
+    if (point.length <= 2) return `\\x${point.padStart(2, "0")}`;
+    return point.length <= 4 ? `\\u${point.padStart(4, "0")}` : `\\U${point.padStart(8, "0")}`;
+  });
 }
 
 function isolated(text) {
