@@ -19,6 +19,7 @@ from bigfleet.coordinator.proposer import Proposer
 from bigfleet.model.instruction import PAYLOAD_KINDS, ReportAnswer
 from bigfleet.model.shard_report import ShardReport
 from bigfleet.obs.metrics import Metrics
+from bigfleet.transport.address import check_advertised
 
 _MISMATCH = "bigfleet_coordinator_shard_address_mismatch"
 
@@ -67,6 +68,8 @@ class ReportHandler:
         if row is not None:
             self._compare_address(row, report)
             return
+        # Everything that lists shards dials this; later addresses are compared and never recorded.
+        check_advertised(report.address, "shard_address")
         command = commands.add_shard(report.shard_id, report.address, now.wall_ns)
         result = await self._proposer.propose(command, call)
         if not result["ok"] and result["refusal"] != RefusalCode.SHARD_EXISTS:

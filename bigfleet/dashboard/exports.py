@@ -1,17 +1,22 @@
 """Tables as files: the rows of a page with its filters, as CSV or JSON.
 
-Must never: let a cell begin a formula; spreadsheets run those.
-Rules: `dashboard#own-routes`.
+Must never: let a cell begin a formula; spreadsheets run those. A spreadsheet whose separator is a semicolon or a tab begins
+a cell after each of them, and some skip blanks and invisible characters before the sign.
+Rules: `dashboard#own-routes`, `dashboard#exports`.
 """
 
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from bigfleet.dashboard.core.visible import visible
+
 TableRow = Mapping[str, Any]  # a JSON object
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA: Final = re.compile(r"(^|[;\t\n])(\s*)([=+\-@|%\uff1d\uff0b\uff0d\uff20\u2212])")
+"""A sign that begins a formula, full-width forms included, at the beginning of a cell."""
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "needs": (
         "clusterId",
@@ -75,11 +80,10 @@ def as_json(table: str, rows: Sequence[TableRow]) -> str:
 
 def _cell(value: object) -> object:
     if isinstance(value, Mapping):
-        return "; ".join(f"{name}={quantity}" for name, quantity in value.items())
+        value = "; ".join(f"{name}={quantity}" for name, quantity in value.items())
     if isinstance(value, list | tuple):
-        return "; ".join(map(str, value))
+        value = "; ".join(map(str, value))
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
-    return value
+    # An apostrophe makes a text of what follows.
+    return _FORMULA.sub(r"\1\2'\3", visible(value)) if isinstance(value, str) else value

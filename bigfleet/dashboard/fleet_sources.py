@@ -84,5 +84,8 @@ class FleetSources:
             return reader
         if not self.picture.shards_wired:
             raise not_wired("a shard", "--shard-addr HOST:PORT or --coordinator-addr HOST:PORT")
+        place = self.picture.shard(shard_id)
+        if place is not None:
+            raise SourceError(SourceProblem.FAILED, f"shard {shard_id} is not read: {place.error}")
         known = ", ".join(place.shard_id for place in self.picture.shards) or "none yet"
         raise SourceError(SourceProblem.NOT_FOUND, f"no shard is called {shard_id}; known are: {known}")

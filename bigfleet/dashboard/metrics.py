@@ -10,6 +10,19 @@ from bigfleet.obs.catalogue import Label, catalogue, counter, gauge, histogram
 _KINDS = ("page", "api", "whatif", "export", "stream", "asset", "probe")
 _CODES = ("2xx", "3xx", "4xx", "5xx")
 _TROUBLES = ("not_wired", "no_leader", "failed", "not_found", "busy", "not_offered", "refused")
+_REFUSED = (
+    "host",
+    "method",
+    "origin",
+    "unauthenticated",
+    "malformed",
+    "too_large",
+    "slow",
+    "aborted",
+    "connections",
+    "streams",
+)
+_READS_REFUSED = ("address", "not_allowed", "redirect", "encoded", "too_large", "long_line", "too_many")
 
 DASHBOARD_METRICS = catalogue(
     "dashboard",
@@ -29,6 +42,18 @@ DASHBOARD_METRICS = catalogue(
             "bigfleet_dashboard_source_errors_total",
             "Requests that a source could not answer, by what was wrong with it.",
             labels=(Label("trouble", _TROUBLES),),
+        ),
+        counter(
+            "bigfleet_dashboard_requests_refused_total",
+            "Requests and connections refused or given up, by reason: the host that they name, the method, the origin, "
+            "a reader who is not admitted, a head that cannot be read, size, time, a peer that went, too many at once.",
+            labels=(Label("reason", _REFUSED),),
+        ),
+        counter(
+            "bigfleet_dashboard_reads_refused_total",
+            "Addresses of shards not used and answers to scrapes not read, by reason: no host:port, a host that is not "
+            "allowed, a redirect, a compressed answer, too many bytes, a line that is too long, too many lines.",
+            labels=(Label("reason", _READS_REFUSED),),
         ),
         counter(
             "bigfleet_dashboard_looks_total",

@@ -63,6 +63,14 @@ class RequestMetrics:
         """Count a request that a source could not answer."""
         self._metrics.counter("bigfleet_dashboard_source_errors_total", trouble=trouble.name.lower()).inc()
 
+    def refused(self, reason: str) -> None:
+        """Count a request or connection that is refused or given up."""
+        self._metrics.counter("bigfleet_dashboard_requests_refused_total", reason=reason).inc()
+
+    def read_refused(self, reason: str, times: int = 1) -> None:
+        """Count what is not read from the fleet: an address, an answer, a line of it."""
+        self._metrics.counter("bigfleet_dashboard_reads_refused_total", reason=reason).inc(times)
+
     def exported(self, accept: str) -> tuple[bytes, str]:
         """Return what a scrape gets: body and content type."""
         self._metrics.gauge("bigfleet_dashboard_series").set(len(self._store))

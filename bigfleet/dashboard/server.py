@@ -1,7 +1,7 @@
 """The HTTP server: routes of the API, pages, assets, the stream of notices.
 
-Must never: offer a way to change the fleet, hold the loop for long (large answers are made in a thread), or show an
-exception to a reader.
+Must never: offer a way to change the fleet, hold the loop for long (large answers are made in a thread), show an
+exception to a reader, or log what only a reader's request got wrong.
 Rules: `dashboard#api`, `dashboard#budgets`, `dashboard#security`.
 """
 
@@ -15,13 +15,16 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from bigfleet.aio.clock import Clock, timeout
 from bigfleet.dashboard.api import compat, own
 from bigfleet.dashboard.api.routes import COMPATIBLE, OWN, Route
 from bigfleet.dashboard.assets import read_assets, read_contract
+from bigfleet.dashboard.core.visible import visible
 from bigfleet.dashboard.exports import TABLES, as_csv, as_json
 from bigfleet.dashboard.fleet_sources import FleetSources
-from bigfleet.dashboard.guard import Admission, guard
+from bigfleet.dashboard.guard import guard, protect
 from bigfleet.dashboard.json_text import write_answer
+from bigfleet.dashboard.listener import Connections
 from bigfleet.dashboard.pages.frame import Frame
 from bigfleet.dashboard.pages.needs import query_of
 from bigfleet.dashboard.pages.pages import PAGES, PageNotFoundError, Pages
@@ -33,6 +36,8 @@ from bigfleet.dashboard.what_if import WhatIf
 from bigfleet.dashboard.what_if_requests import WhatIfRequests
 
 MAX_BODY: Final = 1024 * 1024
+MAX_STREAMS: Final = 256
+"""Pages that may be open at once; each waits for notices on a connection of its own."""
 _NEED_FILTERS: Final = ("shard", "cluster", "status", "reason", "q")
 
 
@@ -40,19 +45,37 @@ class DashboardServer:
     """All that answers HTTP."""
 
     def __init__(
-        self, fleet: FleetSources, frame: Frame, what_if: WhatIf, admission: Admission, counts: RequestMetrics
+        self,
+        fleet: FleetSources,
+        frame: Frame,
+        what_if: WhatIf,
+        counts: RequestMetrics,
+        *,
+        clock: Clock,
+        connections: Connections,
     ) -> None:
         self._fleet, self._questions = fleet, WhatIfRequests(fleet, what_if)
         self._assets, self._openapi = read_assets(), read_contract()
         self._frame = Frame(frame.base, f"static/{self._assets.digest}", frame.warnings)
         self._book = Pages(fleet, self._frame)
         self._log = structlog.get_logger("bigfleet.dashboard")
+        self._clock, self._body_s, self._admission = clock, connections.head_s, connections.admission
         self.app = web.Application(
-            middlewares=[counts.measured(frame.base), guard(admission, frame.base), self._explain_failures],
+            middlewares=[
+                connections.track,
+                counts.measured(frame.base),
+                guard(self._admission, frame.base, counts.refused),
+                self._explain_failures,
+            ],
             client_max_size=MAX_BODY,
         )
-        self._counts = counts
+        # A signal and not a middleware: streams send their head before the middlewares see the answer.
+        self.app.on_response_prepare.append(self._protect)
+        self._counts, self._streams = counts, 0
         self._mount(frame.base.rstrip("/"))
+
+    async def _protect(self, request: web.Request, response: web.StreamResponse) -> None:
+        protect(request, response, self._admission)
 
     def _mount(self, base: str) -> None:
         get = self.app.router.add_get
@@ -132,17 +155,28 @@ class DashboardServer:
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"}
         )
+        if self._streams >= MAX_STREAMS:
+            self._counts.refused("streams")
+            raise web.HTTPServiceUnavailable(
+                reason="too many pages wait for news; this one refreshes on its own"
+            )
         await response.prepare(request)
+        if request.method == "HEAD":
+            return response
         notices = self._fleet.watcher.notices()
-        self._counts.streams.inc()
+        self._streams += 1
+        self._counts.streams.set(self._streams)
         try:
             await response.write(b": hello\n\n")
             async for kind, what in notices:
-                await response.write(f"event: {kind}\ndata: {what}\n\n".encode())
+                # On one line: a name with a line feed would be a second notice.
+                line = " ".join(visible(what).split())
+                await response.write(f"event: {kind}\ndata: {line}\n\n".encode())
         except (ConnectionError, asyncio.CancelledError):
             pass  # the reader went, or the server ends
         finally:
-            self._counts.streams.dec()
+            self._streams -= 1
+            self._counts.streams.set(self._streams)
             await notices.aclose()
         return response
 
@@ -152,10 +186,18 @@ class DashboardServer:
         first = await anext(pieces, b"")
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        await response.write(first)
-        async for piece in pieces:
-            await response.write(piece)
-        await response.write_eof()
+        if request.method == "HEAD":
+            return response
+        try:
+            await response.write(first)
+            async for piece in pieces:
+                await response.write(piece)
+            await response.write_eof()
+        except SourceError as error:
+            self._counts.failed(error.trouble)
+            # The head has been sent; only a connection that breaks says that the document is not whole.
+            if request.transport is not None:
+                request.transport.abort()
         return response
 
     async def _export(self, request: web.Request) -> web.Response:
@@ -201,7 +243,13 @@ class DashboardServer:
     async def _ask_what_if(self, request: web.Request) -> web.Response:
         if request.content_type != "application/json":
             raise ParameterError("Content-Type", request.content_type, "application/json")
-        return await _json(request, await self._questions.answer(await request.read()))
+        try:
+            async with timeout(self._clock, self._body_s):
+                body = await request.read()
+        except TimeoutError:
+            self._counts.refused("slow")
+            raise web.HTTPRequestTimeout(reason="the body of the request did not arrive in time") from None
+        return await _json(request, await self._questions.answer(body))
 
     @web.middleware
     async def _explain_failures(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -213,11 +261,21 @@ class DashboardServer:
         except ParameterError as error:
             return web.json_response({"error": str(error)}, status=400)
         except web.HTTPException as error:
+            if error.status == 413:
+                self._counts.refused("too_large")
             return web.json_response({"error": error.reason}, status=error.status, headers=_allow(error))
         except Exception as error:  # a defect of one page must not end the others, nor be shown to its reader
-            self._log.error("page_defect", path=request.path, exc_info=error)
-            return web.json_response({"error": "internal error; the log has the details"}, status=500)
+            return self._unexpected(request, error)
         return response
+
+    def _unexpected(self, request: web.Request, error: Exception) -> web.Response:
+        gone = request.transport is None or request.transport.is_closing()
+        if isinstance(error, web.RequestPayloadError) or (gone and isinstance(error, ConnectionError)):
+            # What a peer sends or leaves out is no defect, and must not fill the log.
+            self._counts.refused("aborted" if gone else "malformed")
+            return web.json_response({"error": "the body of the request cannot be read"}, status=400)
+        self._log.error("page_defect", path=request.path, exc_info=error)
+        return web.json_response({"error": "internal error; the log has the details"}, status=500)
 
 
 def _allow(error: web.HTTPException) -> Mapping[str, str]:
@@ -235,7 +293,7 @@ async def _json(request: web.Request, answer: Mapping[str, Any]) -> web.Response
 
 def _finished(request: web.Request, text: str, kind: str, status: int = 200) -> web.Response:
     """Return an answer with its tag; a reader who has it already gets nothing but that word."""
-    body = text.encode()
+    body = text.encode(errors="backslashreplace")  # an address may hold half of a surrogate pair
     tag = hashlib.sha256(body).hexdigest()[:24]
     if status == 200 and any(given.value == tag for given in request.if_none_match or ()):
         response = web.Response(status=304)

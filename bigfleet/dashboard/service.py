@@ -7,7 +7,7 @@ Rules: `dashboard#process`, `dashboard#sources`.
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aiohttp import web
@@ -19,11 +19,14 @@ from bigfleet.dashboard.coordinator_reader import CoordinatorReader
 from bigfleet.dashboard.core.series import SeriesStore
 from bigfleet.dashboard.fleet_sources import ClusterReader, FleetSources, Wiring
 from bigfleet.dashboard.guard import Admission
+from bigfleet.dashboard.hosts import AllowedHosts
+from bigfleet.dashboard.listener import Connections, listen
 from bigfleet.dashboard.metric_reader import MemoryMetrics, MetricReader
 from bigfleet.dashboard.pages.frame import Frame
 from bigfleet.dashboard.request_metrics import RequestMetrics, own_metrics
 from bigfleet.dashboard.scraper import Scraper, ScrapeTarget
 from bigfleet.dashboard.server import DashboardServer
+from bigfleet.dashboard.shard_addresses import ShardAddresses
 from bigfleet.dashboard.shard_reader import ShardReader
 from bigfleet.dashboard.watcher import Watcher
 from bigfleet.dashboard.what_if import WhatIf
@@ -50,11 +53,17 @@ class DashboardOptions:
     """Addresses of replicas, or a name of them all."""
     endpoints: Sequence[ScrapeTarget] = ()
     find_endpoint: Callable[[str, str], ScrapeTarget] | None = None
-    """Makes an endpoint of a pod's name and an address; used on what the fleet tells where no endpoint was named."""
+    """Makes an endpoint of a pod's name and a host:port; used on what the fleet tells where no endpoint was named."""
+    allowed_shard_hosts: Sequence[str] = ()
+    """Hosts that addresses from the coordinator may have; empty is any."""
     metrics: MetricReader | None = None
     """In place of the built-in scraper: a Prometheus."""
     clusters: ClusterReader | None = None
     grafana_url: str = ""
+    allowed_hosts: Sequence[str] = ()
+    """Hosts that requests may name, besides loopback and the address that is listened on."""
+    max_connections: int = 512
+    request_timeout_s: float = 30.0
     admission: Admission = field(default_factory=Admission)
     tls: ssl.SSLContext | None = None
     warnings: tuple[str, ...] = ()
@@ -82,11 +91,12 @@ class Dashboard:
             shards=options.shards,
             coordinator=coordinator,
             make_reader=lambda shard_id, address: ShardReader(net, shard_id, address),
+            addresses=ShardAddresses(options.allowed_shard_hosts),
         )
         store = SeriesStore()
         counts = RequestMetrics(metrics or own_metrics("unknown"), clock, store)
-        self._watcher.on_look = counts.looked
-        self._scraper = Scraper(store, clock, self._endpoints)
+        self._watcher.on_look, self._watcher.on_refusal = counts.looked, counts.read_refused
+        self._scraper = Scraper(store, clock, self._endpoints, counts.read_refused)
         scraped = bool(options.endpoints) or options.find_endpoint is not None
         figures = options.metrics or (
             MemoryMetrics(store, lambda: clock.wall_ns() / 1e9) if scraped else None
@@ -103,23 +113,38 @@ class Dashboard:
             scrape_problems=lambda: self._scraper.problems,
         )
         frame = Frame(options.base, "", options.warnings)
-        self._server = DashboardServer(self.fleet, frame, WhatIf(clock), options.admission, counts)
+        hosts = AllowedHosts(options.host, options.allowed_hosts)
+        self._connections = Connections(
+            most=options.max_connections,
+            head_s=options.request_timeout_s,
+            admission=replace(options.admission, hosts=hosts),
+            refused=counts.refused,
+        )
+        self._server = DashboardServer(
+            self.fleet, frame, WhatIf(clock), counts, clock=clock, connections=self._connections
+        )
+        self._listener: asyncio.Server | None = None
         self._runner: web.AppRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.port = 0
+
+    @property
+    def routes(self) -> frozenset[str]:
+        """The paths that the server answers, with names in braces for the parts that vary."""
+        return frozenset(resource.canonical for resource in self._server.app.router.resources())
 
     async def start(self) -> None:
         """Listen, and begin to look at the fleet; raises `ListenError`."""
         runner = web.AppRunner(self._server.app, access_log=None, shutdown_timeout=_GRACE_S)
         await runner.setup()
-        site = web.TCPSite(runner, self._options.host, self._options.port, ssl_context=self._options.tls)
+        host, port = self._options.host, self._options.port
         try:
-            await site.start()
+            self._listener = await listen(runner, self._connections, host, port, self._options.tls)
         except OSError as error:
             await runner.cleanup()
-            raise ListenError(f"{self._options.host}:{self._options.port}", listen_problem(error)) from error
+            raise ListenError(f"{host}:{port}", listen_problem(error)) from error
         self._runner = runner
-        self.port = runner.addresses[0][1]
+        self.port = self._listener.sockets[0].getsockname()[1]
         self._tasks = [asyncio.create_task(self._watcher.run()), asyncio.create_task(self._scraper.run())]
 
     async def scrape(self) -> None:
@@ -137,6 +162,8 @@ class Dashboard:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._listener is not None:
+            self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -145,7 +172,11 @@ class Dashboard:
         find, picture = self._options.find_endpoint, self._watcher.picture
         if self._options.endpoints or self._options.metrics is not None or find is None:
             return self._options.endpoints
-        found = [find(place.shard_id, f"{_host(place.address)}:{SHARD_METRICS}") for place in picture.shards]
+        found = [
+            find(place.shard_id, f"{_host(place.address)}:{SHARD_METRICS}")
+            for place in picture.shards
+            if place.shard_id not in self._watcher.refused
+        ]
         seen = picture.coordinator.seen if picture.coordinator is not None else None
         replicas = seen.replicas if seen is not None else ()
         found += [find(row.address, f"{_host(row.address)}:{COORDINATOR_METRICS}") for row in replicas]

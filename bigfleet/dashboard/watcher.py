@@ -18,6 +18,7 @@ from bigfleet.dashboard.coordinator_reader import CoordinatorReader
 from bigfleet.dashboard.core.cost_trend import CostTrend
 from bigfleet.dashboard.core.fleet_events import FleetEvents
 from bigfleet.dashboard.core.observed import CoordinatorPlace, FleetPicture, ShardPlace
+from bigfleet.dashboard.shard_addresses import ShardAddresses
 from bigfleet.dashboard.shard_reader import ShardReader, look
 from bigfleet.dashboard.sources import SourceError, SourceProblem
 
@@ -46,9 +47,13 @@ class Watcher:
         shards: Mapping[str, str],
         coordinator: tuple[str, CoordinatorReader] | None,
         make_reader: MakeReader,
+        addresses: ShardAddresses | None = None,
     ) -> None:
         self._clock, self._given, self._make_reader = clock, dict(shards), make_reader
         self._coordinator, self._steady = coordinator, SteadyWall(clock)
+        self._addresses = addresses or ShardAddresses()
+        self.refused: Mapping[str, tuple[str, str]] = {}
+        """Address and problem of each shard whose registered address is not used, by id."""
         self._readers: dict[str, ShardReader] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
@@ -59,6 +64,8 @@ class Watcher:
         self.events, self.costs = FleetEvents(), CostTrend()
         self.on_look: Callable[[str, bool], object] = _nothing
         """Called after each poll of a source, with whether it answered."""
+        self.on_refusal: Callable[[str], object] = _nothing
+        """Called with the reason for each registered address that is not used, at every poll."""
         self.on_news: Callable[[], object] = _nothing
         """Called before the watcher announces a change; cached answers are stale from then on."""
         self.picture = FleetPicture(0.0, shards_wired=bool(shards) or coordinator is not None)
@@ -85,11 +92,15 @@ class Watcher:
         places = await asyncio.gather(
             *(self._look_at_shard(reader, now) for reader in self._known(coordinator))
         )
+        refused = [
+            ShardPlace(shard_id, address, now, None, problem, None)
+            for shard_id, (address, problem) in self.refused.items()
+        ]
         before, self.picture = (
             self.picture,
             FleetPicture(
                 self.now(),
-                tuple(sorted(places, key=lambda place: place.shard_id)),
+                tuple(sorted((*places, *refused), key=lambda place: place.shard_id)),
                 coordinator,
                 self.picture.shards_wired,
             ),
@@ -139,13 +150,23 @@ class Watcher:
         return CoordinatorPlace(address, now, now, "", seen)
 
     def _known(self, coordinator: CoordinatorPlace | None) -> list[ShardReader]:
-        wanted = dict(self._given)
+        wanted, refused = dict(self._given), dict[str, tuple[str, str]]()
         # A shard given by address alone has reported its name by now; a registry row of that name is the same shard.
         named = {self._readers[key].shard_id for key in self._given if key in self._readers}
         if coordinator is not None and coordinator.seen is not None:
             for row in coordinator.seen.registered:
-                if row.shard_id not in named:
-                    wanted.setdefault(row.shard_id, row.address)
+                if row.shard_id in named or row.shard_id in wanted or not row.address:
+                    continue
+                refusal = self._addresses.refusal(row.address)
+                if refusal is None:
+                    wanted[row.shard_id] = row.address
+                    continue
+                reason, problem = refusal
+                refused[row.shard_id] = (row.address, problem)
+                self.on_refusal(reason)
+                if self.refused.get(row.shard_id) != refused[row.shard_id]:
+                    self._log.warning("shard_address_refused", shard=row.shard_id[:80], problem=problem)
+        self.refused = refused
         for shard_id, address in wanted.items():
             reader = self._readers.get(shard_id)
             if address and (reader is None or reader.address != address):

@@ -210,6 +210,10 @@ _DASHBOARD: tuple[Value, ...] = (
     text("dashboard.prometheusUrl", "", "Prometheus to ask instead of scraping"),
     text("dashboard.grafanaUrl", "", "Address that pages link to"),
     text("dashboard.basePath", "/", "Prefix behind a reverse proxy"),
+    texts(
+        "dashboard.allowedHosts",
+        "Further host names by which readers reach the dashboard; its Service's names and dashboard.ingress.host, unless it is a pattern, are allowed",
+    ),
     objects(
         "dashboard.from",
         "Who may reach the dashboard, as peers of a NetworkPolicy; empty is the pods of its namespace, and every address with an Ingress",

@@ -82,6 +82,10 @@ NOT_BY_VALUE: dict[str, dict[str, str]] = {
         "https-client-ca": "the Ingress ends TLS",
         "trusted-proxy": "addresses of the Ingress are the site's own; by extraArgs",
         "https-key": "the Ingress ends TLS",
+        "max-connections": "the default suits one pod; by extraArgs",
+        "request-timeout": "the default suits browsers; by extraArgs",
+        "allowed-shard-host": "where shards run is the site's own; by extraArgs",
+        "scrape-max-bytes": "the default suffices for fleets the chart is made for; by extraArgs",
     },
     "doctor": dict.fromkeys(
         (

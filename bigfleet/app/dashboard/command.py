@@ -12,8 +12,11 @@ from pydantic import Field
 from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
-from bigfleet.cli.framework.kinds import Cli, Dial, Listen, OptionalPath
+from bigfleet.cli.framework.kinds import ByteSize, Cli, Dial, Duration, Listen, OptionalPath
 from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
+from bigfleet.dashboard.hosts import host_of
+from bigfleet.dashboard.shard_addresses import ShardAddresses
+from bigfleet.model.errors import InvalidFieldError
 from bigfleet.transport.address import ListenAddress
 
 _LOOPBACK: Final = "127.0.0.1"
@@ -29,12 +32,41 @@ class DashboardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_DASHBOARD_"
     allow_remote: bool = Field(
         default=False, description="allow --listen to be an address that other hosts can reach"
     )
+    allowed_host: Annotated[tuple[str, ...], Cli(metavar="HOST")] = Field(
+        default=(),
+        description="host name under which readers reach this dashboard, besides loopback and the address that they "
+        "connect to; requests that name another are refused, since a page of another site may have given its name this "
+        "address; repeatable",
+    )
+    max_connections: int = Field(
+        default=512,
+        ge=8,
+        le=65_536,
+        description="connections of readers at once; one more closes the one that is idle for longest, so that the "
+        "descriptors of the process suffice",
+    )
+    request_timeout: Duration = Field(
+        default=30.0,
+        gt=0,
+        description="time that the head and the body of a request may take each, and that a connection may be idle; a "
+        "slow peer would hold a connection for ever",
+    )
     coordinator_addr: tuple[Dial, ...] = Field(
         default=(),
         description="coordinator, by one name for all replicas or by each of them; it lists the shards to read; "
         "repeatable",
     )
     shard_addr: tuple[Dial, ...] = Field(default=(), description="shard to read directly; repeatable")
+    allowed_shard_host: Annotated[tuple[str, ...], Cli(metavar="PATTERN")] = Field(
+        default=(),
+        description="host that the address of a registered shard may have: a name, a domain such as *.example.org, or a "
+        "network; others are not dialled, since a shard names its address itself; repeatable; default: any",
+    )
+    scrape_max_bytes: ByteSize = Field(
+        default=8 * 1024**2,
+        ge=65_536,
+        description="largest answer to a scrape or a query; an endless one would fill the memory",
+    )
     scrape: Annotated[tuple[str, ...], Cli(metavar="POD=URL")] = Field(
         default=(),
         description="where a shard or coordinator exports its metrics, with the name to show; repeatable; "
@@ -85,6 +117,16 @@ def check(settings: DashboardSettings) -> None:
         )
     if settings.https_client_ca is not None and settings.https_cert is None:
         raise UsageError("--https-client-ca: found without --https-cert, allowed is together with it")
+    for name in settings.allowed_host:
+        host = host_of(name)
+        if host is None or (":" in name and ":" not in host):
+            raise UsageError(
+                f"--allowed-host: found {name!r}, allowed is a host name or an IP address, without a port"
+            )
+    try:
+        ShardAddresses(settings.allowed_shard_host)
+    except InvalidFieldError as error:
+        raise UsageError(f"--allowed-shard-host: found {error.found!r}, allowed is {error.allowed}") from None
     trusted_networks(settings)
     if settings.prometheus_url and settings.scrape:
         raise UsageError("--prometheus-url, --scrape: found both, allowed is one of them")

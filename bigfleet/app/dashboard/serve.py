@@ -11,7 +11,7 @@ from functools import partial
 
 import aiohttp
 
-from bigfleet.aio.clock import SystemClock, timeout
+from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.disk import DiskError
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.system_disk import SystemDisk
@@ -20,6 +20,7 @@ from bigfleet.app.parts import process_log, run_parts, tls_store
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.verbs.version import build_commit
+from bigfleet.dashboard.bounded_http import BoundedHttp, make_session
 from bigfleet.dashboard.cluster_reader import KubeClusters
 from bigfleet.dashboard.guard import Admission
 from bigfleet.dashboard.prometheus import Prometheus
@@ -32,6 +33,7 @@ from bigfleet.kube.http_transport import HttpTransport, run_plugin
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, read_kubeconfig
+from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.resolve import system_resolve
 
@@ -107,24 +109,29 @@ async def _serve(
         process_log(settings, console, "dashboard") as log,
         proc.listen(),
     ):
-        async with aiohttp.ClientSession() as session:
+        metrics = own_metrics(build_commit(console.environ))
+        async with make_session() as session:
             clusters = _clusters(contexts, clock)
+            http = _bounded(session, clock, settings, metrics)
             options = DashboardOptions(
                 host=settings.listen.host,
                 port=settings.listen.port,
                 base=settings.base_path.rstrip("/") + "/",
                 shards={address: address for address in settings.shard_addr},
                 coordinator=settings.coordinator_addr,
-                endpoints=[_endpoint(given, session, clock) for given in settings.scrape],
-                find_endpoint=lambda pod, place: _endpoint(f"{pod}=http://{place}/metrics", session, clock),
-                metrics=_prometheus(settings, session, clock),
+                allowed_shard_hosts=settings.allowed_shard_host,
+                endpoints=[_named_endpoint(given, http) for given in settings.scrape],
+                find_endpoint=lambda pod, place: _endpoint(pod, f"http://{place}/metrics", http),
+                metrics=_prometheus(settings, http, clock),
                 clusters=clusters,
                 grafana_url=settings.grafana_url,
+                allowed_hosts=settings.allowed_host,
+                max_connections=settings.max_connections,
+                request_timeout_s=settings.request_timeout,
                 admission=admission,
                 tls=tls,
                 warnings=(_NO_AUTHENTICATION,) if settings.allow_remote and not admission.asked else (),
             )
-            metrics = own_metrics(build_commit(console.environ))
             dashboard = Dashboard(
                 options,
                 clock=clock,
@@ -160,33 +167,30 @@ def _clusters(contexts: Mapping[str, Target], clock: SystemClock) -> KubeCluster
     )
 
 
-def _prometheus(
-    settings: DashboardSettings, session: aiohttp.ClientSession, clock: SystemClock
-) -> Prometheus | None:
+def _bounded(
+    session: aiohttp.ClientSession, clock: SystemClock, settings: DashboardSettings, metrics: Metrics
+) -> BoundedHttp:
+    def refused(reason: str) -> None:
+        metrics.counter("bigfleet_dashboard_reads_refused_total", reason=reason).inc()
+
+    return BoundedHttp(session, clock, max_bytes=settings.scrape_max_bytes, refused=refused)
+
+
+def _prometheus(settings: DashboardSettings, http: BoundedHttp, clock: SystemClock) -> Prometheus | None:
     if not settings.prometheus_url:
         return None
     base = settings.prometheus_url.rstrip("/")
 
     async def ask(path: str, query: Mapping[str, str], timeout_s: float) -> bytes:
-        try:
-            async with timeout(clock, timeout_s), session.post(base + path, data=dict(query)) as answer:
-                return await answer.read()
-        except aiohttp.ClientError as error:
-            raise OSError(str(error)) from error
+        return await http.post(base + path, query, timeout_s)
 
     return Prometheus(ask, lambda: clock.wall_ns() / 1e9)
 
 
-def _endpoint(given: str, session: aiohttp.ClientSession, clock: SystemClock) -> ScrapeTarget:
+def _named_endpoint(given: str, http: BoundedHttp) -> ScrapeTarget:
     pod, _, url = given.partition("=")
-    return ScrapeTarget(pod, partial(_fetch, url, session, clock))
+    return _endpoint(pod, url, http)
 
 
-async def _fetch(url: str, session: aiohttp.ClientSession, clock: SystemClock) -> bytes:
-    try:
-        async with timeout(clock, _SCRAPE_S), session.get(url) as answer:
-            if answer.status != 200:
-                raise OSError(f"{url} answered {answer.status}")
-            return await answer.read()
-    except aiohttp.ClientError as error:
-        raise OSError(str(error)) from error
+def _endpoint(pod: str, url: str, http: BoundedHttp) -> ScrapeTarget:
+    return ScrapeTarget(pod, partial(http.get, url, _SCRAPE_S))

@@ -6,7 +6,7 @@ Rules: `dashboard#sources`, `dashboard#metrics-contract`.
 """
 
 from bisect import bisect_left, bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,6 +15,8 @@ from typing import Final
 
 POINTS: Final = 360
 MAX_SERIES: Final = 5_000
+MAX_SERIES_OF_POD: Final = 1_500
+"""So that one process with invented labels does not take the places of all others."""
 
 Labels = tuple[str, ...]
 """Values of the requested labels, in the requested order."""
@@ -57,9 +59,16 @@ class _Series:
 class SeriesStore:
     """Series by name and labels; the label `pod` names their source."""
 
-    def __init__(self, *, max_series: int = MAX_SERIES, patience_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        *,
+        max_series: int = MAX_SERIES,
+        max_of_pod: int = MAX_SERIES_OF_POD,
+        patience_s: float = 60.0,
+    ) -> None:
         self._names: dict[str, dict[frozenset[tuple[str, str]], _Series]] = {}
         self._max, self._count, self._patience_s = max_series, 0, patience_s
+        self._max_of_pod, self._of_pod = max_of_pod, Counter[str]()
         self.refused = 0
 
     def __len__(self) -> int:
@@ -75,11 +84,12 @@ class SeriesStore:
             known = self._names.setdefault(sample.name, {})
             series = known.get(key := frozenset(labels.items()))
             if series is None:
-                if self._count >= self._max:
+                if self._count >= self._max or self._of_pod[pod] >= self._max_of_pod:
                     self.refused += 1
                     continue
                 series = known[key] = _Series(labels)
                 self._count += 1
+                self._of_pod[pod] += 1
             series.times.append(at)
             series.values.append(sample.value)
 
@@ -90,8 +100,10 @@ class SeriesStore:
                 if series.times[-1] < before:
                     del known[key]
                     self._count -= 1
+                    self._of_pod[series.labels["pod"]] -= 1
             if not known:
                 del self._names[name]
+        self._of_pod = +self._of_pod
 
     def sums(self, name: str, by: Sequence[str], at: float, **only: str) -> dict[Labels, float]:
         """Add up the latest values by some labels."""

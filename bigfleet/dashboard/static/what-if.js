@@ -47,9 +47,31 @@ for (const box of document.querySelectorAll("[data-edit]"))
   });
 document.getElementById("undo").addEventListener("click", () => change((edits) => edits.slice(0, -1)));
 
+// The server writes out invisible characters and isolates right-to-left words on its pages; this does it for what is drawn here.
+const INVISIBLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}\ud800-\udfff]/gu;
+const RIGHT_TO_LEFT = /([\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]+(?:[ ._-]?[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]+)*)/u;
+
+function visible(text) {
+  return text.replace(INVISIBLE, (found) => {
+    const point = found.codePointAt(0).toString(16);
+    if (point.length <= 2) return `\\x${point.padStart(2, "0")}`;
+    return point.length <= 4 ? `\\u${point.padStart(4, "0")}` : `\\U${point.padStart(8, "0")}`;
+  });
+}
+
+function isolated(text) {
+  const parts = visible(text).split(RIGHT_TO_LEFT);
+  return parts.map((part, place) => {
+    if (place % 2 === 0) return document.createTextNode(part);
+    const made = document.createElement("bdi");
+    made.textContent = part;
+    return made;
+  });
+}
+
 function element(name, text, attributes = {}) {
   const made = document.createElement(name);
-  if (text !== null) made.textContent = text;
+  if (text !== null) made.append(...isolated(String(text)));
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   return made;
 }
@@ -84,7 +106,7 @@ function table(caption, columns, rows) {
 
 // Every table of the page has a header cell for its last column too, as the button in it is found by its own name.
 function why(question, what, name) {
-  const button = element("button", "Explain", { type: "button", "aria-label": `Explain ${name} in the changed world` });
+  const button = element("button", "Explain", { type: "button", "aria-label": visible(`Explain ${name} in the changed world`) });
   button.addEventListener("click", () => explain({ ...question, explain: what }));
   return button;
 }

@@ -7,6 +7,7 @@ Rules: `shard#rollup-ingest`, `shard#rails`, `shard#wake-ups`; ADR-0036, ADR-004
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Final
 
 from bigfleet.model.buckets import ALL_BUCKETS, label_of
 from bigfleet.model.errors import InvalidFieldError
@@ -16,6 +17,9 @@ from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.rollup_guard import RollupGuard, is_drop
 from bigfleet.wire.rollup_limits import refusal_reason
 from bigfleet.wire.rollups import Rollup, RollupReader
+
+MOST_NAMED: Final = 5_000
+"""Clusters that metrics name; as many as one shard is made for."""
 
 
 class RollupIntake:
@@ -32,6 +36,8 @@ class RollupIntake:
         """Clusters that sent a valid roll-up, even if empty or held; never cleared."""
         self.accepted_ns: dict[str, int] = {}
         """When the roll-up that counts was accepted, by cluster, in steady time."""
+        self._named: set[str] = set()
+        """Clusters that metrics name."""
         self._rows_by_bucket = Counter({label_of(bucket): 0 for bucket in ALL_BUCKETS})
 
     @property
@@ -50,8 +56,14 @@ class RollupIntake:
     def refused(self, cluster: str, error: InvalidFieldError) -> None:
         """A roll-up was invalid or too large: the last good demand stays."""
         self._metrics.counter("bigfleet_shard_rollup_refusals_total", reason=refusal_reason(error)).inc()
-        self._metrics.counter("bigfleet_shard_rollups_rejected_total", cluster=cluster).inc()
+        self._metrics.counter("bigfleet_shard_rollups_rejected_total", cluster=self._label(cluster)).inc()
         self._log.error("rollup_rejected", cluster, problem=str(error))
+
+    def _label(self, cluster: str) -> str:
+        """The cluster's name for a metric; empty for one that may be invented, as every name becomes a series that stays."""
+        if cluster in self.accepted_ns and len(self._named) < MOST_NAMED:
+            self._named.add(cluster)
+        return cluster if cluster in self._named else ""
 
     def take(self, rollup: Rollup) -> None:
         """Apply a roll-up, or hold it."""
@@ -63,7 +75,7 @@ class RollupIntake:
         accepts = self._guard.accepts(cluster, rows)
         held = self._guard.held(cluster)
         if held or held_before:
-            self._metrics.gauge("bigfleet_shard_rollup_quarantined", cluster=cluster).set(held)
+            self._metrics.gauge("bigfleet_shard_rollup_quarantined", cluster=self._label(cluster)).set(held)
         if not accepts:
             self._log.warning("rollup_held", cluster, rows=rows, accepted_rows=accepted_before, held=held)
             return

@@ -119,7 +119,8 @@ def sample(option: Option) -> str:
     texts = {"DURATION": "1h30m", "ADDRESS": "example:4711", "BYTES": "7MiB", "INTEGER": "7", "NUMBER": "0.5"}
     special = {"replicas": "3", "coordinator-addr": "example:4711", "shard-addr": "example:4711"}
     special |= {"prometheus-url": "http://example:9090", "scrape": "pod=http://example:8780/metrics"}
-    special |= {"trusted-proxy": "10.0.0.0/8", "base-path": "/fleet/"}
+    special |= {"trusted-proxy": "10.0.0.0/8", "base-path": "/fleet/", "allowed-host": "fleet.example"}
+    special |= {"allowed-shard-host": "*.fleet.example"}
     return special.get(option.flag) or texts.get(option.metavar, "some-1")
 
 

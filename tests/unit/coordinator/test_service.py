@@ -190,6 +190,29 @@ def test_the_first_report_registers_and_later_ones_keep_address_and_time(world: 
     run_virtual(run())
 
 
+@pytest.mark.rule("coordinator#self-registration")
+def test_an_address_that_is_no_host_and_port_is_not_registered(world: Worlds) -> None:
+    async def run() -> None:
+        async with world() as here:
+            for address in ("http://evil.example/x?:1", "unix:/run/x.sock", "a b:1"):
+                with pytest.raises(
+                    RpcError, match=r"shard_address: found .* allowed is host:port"
+                ) as refused:
+                    await here.report("s-1", 1, shard_address=address)
+                assert refused.value.code is Code.INVALID_ARGUMENT
+            assert not await here.shards()
+            for number, address in enumerate(("", ":7780", "127.0.0.1:0", "s-4.fleet.svc:7780")):
+                await here.report(f"s-{number}", 1, shard_address=address)
+            assert [row.address for row in await here.shards()] == [
+                "",
+                ":7780",
+                "127.0.0.1:0",
+                "s-4.fleet.svc:7780",
+            ]
+
+    run_virtual(run())
+
+
 def test_a_lost_race_to_register_is_no_error_and_any_other_failure_is_unavailable(world: Worlds) -> None:
     async def run() -> None:
         async with world() as here:

@@ -3,7 +3,15 @@ import errno
 import pytest
 
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.transport.address import ListenAddress, join, listen_problem, parse_http_listen, parse_listen
+from bigfleet.transport.address import (
+    ListenAddress,
+    check_advertised,
+    join,
+    listen_problem,
+    parse_http_listen,
+    parse_listen,
+    parse_peer,
+)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +63,33 @@ def test_an_ipv6_host_gets_brackets() -> None:
 )
 def test_a_refused_address_is_explained(number: int, text: str) -> None:
     assert text in listen_problem(OSError(number, "Too many open files"))
+
+
+@pytest.mark.parametrize(
+    "text", ["shard-0.fleet.svc:7780", "shard_0:1", "192.0.2.7:65535", "[2001:db8::7]:7780", "h.example.:80"]
+)
+def test_a_peers_address_is_host_and_port(text: str) -> None:
+    assert str(parse_peer(text, "address")) == text
+    check_advertised(text, "shard_address")
+
+
+@pytest.mark.rule("coordinator#self-registration")
+@pytest.mark.parametrize("text", ["", ":7780", "127.0.0.1:0", "[::]:7780"])
+def test_a_process_may_advertise_how_it_listens_or_nothing(text: str) -> None:
+    check_advertised(text, "shard_address")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://h:80", "h/path:80", "h?x=:80", "h#:80", "u@h:80", "unix:80", "DNS:80", "unix:/run/x.sock",
+        "a b:80", "a\n:80", "a..b:80", ".:80", "é:80", "[h]:80", "[1.2.3.4]:80", "h:٣", "h", f"{'a' * 64}:80",
+        "a." * 5_000 + "!:80",
+    ],
+)  # fmt: skip
+def test_a_url_a_socket_or_a_scheme_is_no_address_of_a_peer(text: str) -> None:
+    for check in (parse_peer, check_advertised):
+        with pytest.raises(InvalidFieldError) as caught:
+            check(text, "shard_address")
+        assert caught.value.field == "shard_address"
+        assert len(str(caught.value)) < 500
