@@ -93,7 +93,7 @@ def test_what_is_no_snapshot_is_refused_without_a_traceback(data: bytes) -> None
 def test_a_missing_file_and_a_broken_archive_are_reported(tmp_path: Path) -> None:
     code, out, err = decide(tmp_path / "none.json")
     assert (code, out) == (1, "")
-    assert "none.json: No such file or directory" in err
+    assert "none.json: no such file or directory" in err
     broken = tmp_path / "x.gz"
     broken.write_bytes(b"not gzip")
     assert decide(broken)[0] == 2

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bigfleet.provider.strict_yaml import MAX_DEPTH, load_strict_yaml
+from bigfleet.document.strict_yaml import MAX_DEPTH, load_strict_yaml
 
 DOCUMENTS = [
     "",
