@@ -18,7 +18,8 @@ SLOWDOWN = 10.0
 """Allowed for four times the input: 4 is linear, 16 quadratic; between them lie sorting, caches and a busy host."""
 _LONG_ENOUGH_S = 0.004
 _LARGEST = 1 << 20
-_TRIES = 4
+_TRIES = 5
+_SURELY_LINEAR = 6.0
 
 MUTATIONS = st.builds(
     Mutation,
@@ -71,7 +72,7 @@ def slowdown(target: Target, grow: Grow) -> float:
     for _ in range(_TRIES):
         short = _cost(target, small, 2)
         best = min(best, _cost(target, large, 1) / short)
-        if best < SLOWDOWN:
+        if best < _SURELY_LINEAR:
             break
     return best
 

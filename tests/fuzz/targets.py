@@ -390,6 +390,8 @@ TARGETS: tuple[Target, ...] = (
             "open actions": many(b"{{"),
             "open ranges": many(b"{{range .Requirements}}"),
             "brackets": many(b"(", b"{{", b"}}"),
+            "brackets side by side": many(b"(1) ", b"{{print ", b"}}"),
+            "chains of else": many(b"{{else if .ClusterID}}", b"{{if .ClusterID}}", b"{{end}}"),
             "blanks": many(b" ", b"{{", b"}}"),
             "text": many(b"{ "),
         },
