@@ -211,7 +211,9 @@ def _entry(packed: bytes, at: int, name: str) -> tuple[str, bytes, bytes, int]:
         raise CorruptArchiveError("no archive: the checksum of a header does not match")
     found = header[:100].rstrip(b"\0").decode("ascii", "backslashreplace")
     begin, size = at + tarfile.BLOCKSIZE, _octal(header[124:136])
-    if size is None or begin + size > len(packed):
+    if size is None:
+        raise CorruptArchiveError(f"{found}: found no size, allowed are octal digits")
+    if begin + size > len(packed):
         raise CorruptArchiveError(f"{found}: cut off after {len(packed) - begin} of {size} bytes")
     behind = begin + -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
     return found, header[156:157], packed[begin : begin + size], behind
