@@ -16,7 +16,14 @@ from bigfleet.aio.clock import Clock, SystemClock
 from bigfleet.aio.proc import SystemProc
 from bigfleet.app.connections import connection_report, grpc_limits, use_descriptors
 from bigfleet.app.garbage import freeze_and_resume
-from bigfleet.app.parts import process_log, process_metrics, run_parts, serve_metrics, tls_store
+from bigfleet.app.parts import (
+    process_log,
+    process_metrics,
+    run_parts,
+    serve_metrics,
+    tls_store,
+    warn_of_plaintext,
+)
 from bigfleet.app.provider_flags import ProviderFlags
 from bigfleet.cli.framework.console import Console
 from bigfleet.obs.metrics import Metrics
@@ -51,7 +58,7 @@ class ProviderProcess:
 
 @asynccontextmanager
 async def provider_process(
-    settings: ProviderFlags, console: Console, metrics_addr: ListenAddress | None
+    settings: ProviderFlags, console: Console, addr: ListenAddress, metrics_addr: ListenAddress | None
 ) -> AsyncIterator[ProviderProcess]:
     """Set up logs, signals, metrics and probes; the process is not ready until `run`."""
     proc = SystemProc()
@@ -63,10 +70,11 @@ async def provider_process(
             metrics = process_metrics(PROVIDER_METRICS, console)
             if settings.tls_cert is not None:
                 warn_of_opt_outs(log, Admission(settings.require_shard_san, settings.require_fencing))
-            clock = SystemClock()
+            tls, clock = tls_store(settings, log), SystemClock()
+            warn_of_plaintext(log, addr, secured=tls is not None)
             use_descriptors(settings.max_connections, log)
             report = connection_report(metrics, log, clock)
-            net = GrpcNet(tls_store(settings, log), limits=grpc_limits(settings), report=report)
+            net = GrpcNet(tls, limits=grpc_limits(settings), report=report)
             process = ProviderProcess(proc, clock, log, metrics, net, stack)
             process.metrics_port = await serve_metrics(
                 stack, metrics_addr, metrics, lambda: process.not_ready, report=report

@@ -19,7 +19,10 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from bigfleet.aio.disk import DiskError
+from bigfleet.aio.given_files import UnfitFileError, read_given
 from bigfleet.aio.identity import Identity, Role
+from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.model.errors import BigFleetError, InvalidFieldError
 from bigfleet.transport.authority import LABEL_CHARACTERS, Authority, NotACertificateError, NotItsKeyError
 from bigfleet.transport.identity import bigfleet_uris, sole_identity
@@ -162,8 +165,8 @@ def _is_ca(certificate: x509.Certificate) -> bool:
 
 def _fits(key_file: Path, certificate: x509.Certificate) -> bool:
     try:
-        key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        key = serialization.load_pem_private_key(_content(key_file), password=None)
+    except (CertificateFileError, ValueError, TypeError, UnsupportedAlgorithm):
         return False
     return key.public_key() == certificate.public_key()
 
@@ -187,9 +190,12 @@ def _load_ca(directory: Path) -> Authority:
 
 def _content(file: Path) -> bytes:
     try:
-        return file.read_bytes()
-    except OSError as error:
-        raise CertificateFileError(file, error.strerror or "cannot be read") from error
+        return read_given(SystemDisk(), file)
+    except DiskError as error:
+        # The system's own error, by which the command chooses its exit code.
+        raise CertificateFileError(file, error.reason) from error.__cause__ or error
+    except UnfitFileError as error:
+        raise CertificateFileError(file, f"is {error.found}, allowed is {error.allowed}") from error
 
 
 def _write_all(directory: Path, files: dict[str, bytes]) -> None:

@@ -30,6 +30,7 @@ from bigfleet.app.parts import (
     show_certificate,
     show_exposure,
     tls_store,
+    warn_of_plaintext,
 )
 from bigfleet.app.shard.build import RunningShard, listening_shard
 from bigfleet.app.shard.command import ShardSettings
@@ -113,6 +114,7 @@ async def run_shard(
             report=connection_report(metrics, log, seams.clock),
         )
         show_exposure(metrics, settings.listen, secured=tls is not None)
+        warn_of_plaintext(log, settings.listen, secured=tls is not None)
         log.info("listening", port=running.server.port, metrics_port=metrics_port)
         sources = [f"--shard-addr=127.0.0.1:{running.server.port}"]
         if metrics_port:

@@ -93,3 +93,20 @@ def test_a_url_a_socket_or_a_scheme_is_no_address_of_a_peer(text: str) -> None:
             check(text, "shard_address")
         assert caught.value.field == "shard_address"
         assert len(str(caught.value)) < 500
+@pytest.mark.rule("packaging#warnings-at-start")
+@pytest.mark.parametrize(
+    ("text", "loopback"),
+    [
+        ("127.0.0.1:1", True),
+        ("127.9.8.7:1", True),
+        ("[::1]:1", True),
+        ("localhost:1", True),
+        (":1", False),
+        ("0.0.0.0:1", False),
+        ("[::]:1", False),
+        ("10.0.0.1:1", False),
+        ("shard-0:1", False),
+    ],
+)
+def test_only_addresses_of_this_host_are_loopback(text: str, loopback: bool) -> None:
+    assert parse_listen(text).is_loopback == loopback
