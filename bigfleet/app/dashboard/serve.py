@@ -11,7 +11,7 @@ from functools import partial
 
 import aiohttp
 
-from bigfleet.aio.clock import SystemClock, timeout
+from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.dashboard.command import DashboardSettings, trusted_networks

@@ -93,6 +93,8 @@ def test_a_url_a_socket_or_a_scheme_is_no_address_of_a_peer(text: str) -> None:
             check(text, "shard_address")
         assert caught.value.field == "shard_address"
         assert len(str(caught.value)) < 500
+
+
 @pytest.mark.rule("packaging#warnings-at-start")
 @pytest.mark.parametrize(
     ("text", "loopback"),
