@@ -131,7 +131,7 @@ async def standing(machines: int, needs: int) -> AsyncIterator[tuple[str, Static
         Situation(time.time(), tuple(fleet(machines)), demand(needs)), computed_at_ns=time.time_ns()
     )
     async with AsyncExitStack() as stack:
-        watching = CycleFollower(shard, DecisionLog(), clock=clock, log=structlog.get_logger())
+        watching = CycleFollower(shard, DecisionLog(), log=structlog.get_logger())
         services = [ReadService(shard).bound(), InsightService(shard, watching, StatusSources()).bound()]
         server = await net.serve("127.0.0.1:0", services)
         stack.push_async_callback(server.stop, 0)
