@@ -24,6 +24,7 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.metrics import OPERATOR_METRICS
+from bigfleet.operator.refused_rollups import RefusedRollups
 from bigfleet.operator.rollup_loop import RollupCadence, RollupLoop
 from bigfleet.operator.session.uplink import Uplink
 from tests.support.kube_api.api import InMemoryApi
@@ -72,7 +73,13 @@ async def measure(count: int) -> dict[str, Any]:
     events = EventRecorder(client, "bench", clock=clock)
     acknowledger = Acknowledger(client, caches, events, clock=clock, metrics=counts, concurrency=16)
     rollups = RollupLoop(
-        "bench", caches, acknowledger, clock=clock, metrics=counts, cadence=RollupCadence(10.0, 0.1, 1.0)
+        "bench",
+        caches,
+        acknowledger,
+        RefusedRollups(events, acknowledger.mark, clock=clock, metrics=counts),
+        clock=clock,
+        metrics=counts,
+        cadence=RollupCadence(10.0, 0.1, 1.0),
     )
     uplink = Uplink(clock, counts)
     lines = [json.dumps(request_document(number, acknowledged=True)) for number in range(count)]

@@ -21,6 +21,7 @@ from bigfleet.operator.core.contribution import Contributions
 from bigfleet.operator.core.request_status import view_of
 from bigfleet.operator.core.rollup import KeptDemand, RollupRow
 from bigfleet.operator.metrics import OPERATOR_METRICS
+from bigfleet.operator.refused_rollups import RefusedRollups
 from bigfleet.operator.rollup_loop import RollupCadence, RollupLoop
 from bigfleet.operator.session.uplink import Uplink
 from bigfleet.testing.clock import VirtualClock
@@ -149,9 +150,12 @@ class Kept:
         caches = OperatorCaches(client, clock, SeededRng(1))
         events = EventRecorder(client, "law", clock=clock)
         writes = Acknowledger(client, caches, events, clock=clock, metrics=metrics, concurrency=1)
+        refusals = RefusedRollups(events, writes.mark, clock=clock, metrics=metrics)
         cadence = RollupCadence(10.0, 0.1, 1.0)
         self.store, self.version = caches.requests, 1
-        self.rollups = RollupLoop("c", caches, writes, clock=clock, metrics=metrics, cadence=cadence)
+        self.rollups = RollupLoop(
+            "c", caches, writes, refusals, clock=clock, metrics=metrics, cadence=cadence
+        )
         self.uplink = Uplink(clock, metrics)
         self.documents: dict[str, dict[str, Any]] = {}
 
