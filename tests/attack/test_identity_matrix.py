@@ -242,7 +242,9 @@ class Fleet:
             channel.close()
 
 
-def _ask(channel: Any, method: MethodDescriptor) -> grpc.StatusCode:  # Any: bytes, which the library's types cannot say
+def _ask(
+    channel: Any, method: MethodDescriptor
+) -> grpc.StatusCode:  # Any: bytes, which the library's types cannot say
     """Make one call with raw bytes, up to its first answer; return how it ended."""
     path = f"/{method.containing_service.full_name}/{method.name}"
     over = threading.Event()
