@@ -19,7 +19,7 @@ from bigfleet.app.parts import process_log, process_metrics, run_parts, serve_me
 from bigfleet.app.provider_flags import ProviderFlags
 from bigfleet.cli.framework.console import Console
 from bigfleet.obs.metrics import Metrics
-from bigfleet.provider.kit.admission import Admission, warn_of_opt_outs
+from bigfleet.provider.kit.admission import CallerRules, warn_of_opt_outs
 from bigfleet.provider.metrics import PROVIDER_METRICS
 from bigfleet.transport.address import ListenAddress
 from bigfleet.transport.grpc_net import GrpcNet
@@ -61,7 +61,7 @@ async def provider_process(
         async with AsyncExitStack() as stack:
             metrics = process_metrics(PROVIDER_METRICS, console)
             if settings.tls_cert is not None:
-                warn_of_opt_outs(log, Admission(settings.require_shard_san, settings.require_fencing))
+                warn_of_opt_outs(log, CallerRules(settings.require_shard_san, settings.require_fencing))
             process = ProviderProcess(
                 proc, SystemClock(), log, metrics, GrpcNet(tls_store(settings, log)), stack
             )
