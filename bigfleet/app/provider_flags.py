@@ -5,10 +5,11 @@ Rules: `packaging#settings-sources`, `providers#transport`, `providers#shard-san
 `providers#epoch-step`.
 """
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
+from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.kinds import Cli
 from bigfleet.cli.framework.settings import ConnectionFlags, ProcessFlags, TlsFlags
 from bigfleet.provider.contract import MAX_EPOCH_STEP
@@ -33,10 +34,10 @@ class ProviderFlags(ProcessFlags, TlsFlags, ConnectionFlags):
         "block its machines",
     )
 
-    @model_validator(mode="after")
-    def _certificates_to_look_at(self) -> Self:
-        if self.require_shard_san and self.tls_cert is None:
-            raise ValueError(
-                "--require-shard-san: found without the TLS flags, allowed is with all three of them"
-            )
-        return self
+
+def check_certificates(settings: ProviderFlags) -> None:
+    """Refuse to require certificates where there are none."""
+    if settings.require_shard_san and settings.tls_cert is None:
+        raise UsageError(
+            "--require-shard-san: found without the TLS flags, allowed is with all three of them"
+        )

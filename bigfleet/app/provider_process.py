@@ -27,7 +27,7 @@ from bigfleet.app.parts import (
 from bigfleet.app.provider_flags import ProviderFlags
 from bigfleet.cli.framework.console import Console
 from bigfleet.obs.metrics import Metrics
-from bigfleet.provider.kit.admission import Admission, warn_of_opt_outs
+from bigfleet.provider.kit.admission import CallerRules, warn_of_opt_outs
 from bigfleet.provider.metrics import PROVIDER_METRICS
 from bigfleet.transport.address import ListenAddress
 from bigfleet.transport.grpc_net import GrpcNet
@@ -69,7 +69,7 @@ async def provider_process(
         async with AsyncExitStack() as stack:
             metrics = process_metrics(PROVIDER_METRICS, console)
             if settings.tls_cert is not None:
-                warn_of_opt_outs(log, Admission(settings.require_shard_san, settings.require_fencing))
+                warn_of_opt_outs(log, CallerRules(settings.require_shard_san, settings.require_fencing))
             tls, clock = tls_store(settings, log), SystemClock()
             warn_of_plaintext(log, addr, secured=tls is not None)
             use_descriptors(settings.max_connections, log)

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from bigfleet.app.provider_flags import ProviderFlags
+from bigfleet.app.provider_flags import ProviderFlags, check_certificates
 from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
@@ -109,6 +109,7 @@ def _run(settings: FakeProviderSettings, console: Console) -> int:
 
     if settings.inventory is not None and settings.catalog:
         raise UsageError("--catalog: found together with --inventory, allowed is one of the two")
+    check_certificates(settings)
     return serve(settings, console)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from bigfleet.app.provider_flags import ProviderFlags
+from bigfleet.app.provider_flags import ProviderFlags, check_certificates
 from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.kinds import Cli, Duration, HttpListen, Listen, OptionalPath
@@ -39,6 +39,7 @@ class FaultProviderSettings(ProviderFlags, env_prefix="BIGFLEET_FAULT_PROVIDER_"
 def _run(settings: FaultProviderSettings, console: Console) -> int:
     from bigfleet.app.fault_provider.serve import serve
 
+    check_certificates(settings)
     return serve(settings, console)
 
 

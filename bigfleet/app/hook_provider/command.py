@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from bigfleet.app.provider_flags import ProviderFlags
+from bigfleet.app.provider_flags import ProviderFlags, check_certificates
 from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
@@ -81,6 +81,7 @@ def _run(settings: HookProviderSettings, console: Console) -> int:
         return check(settings, console)
     if not settings.state:
         raise UsageError(f"--state: missing, allowed is a directory, or the word {MEMORY} to keep nothing")
+    check_certificates(settings)
     return serve(settings, console)
 
 

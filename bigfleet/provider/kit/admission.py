@@ -18,7 +18,7 @@ from bigfleet.transport.gates import require_role
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class CallerRules:
     """Two requirements; None is the default, which is on for connections with TLS and off for others."""
 
     require_shard_san: bool | None = None
@@ -54,7 +54,7 @@ class Admission:
             )
 
 
-def warn_of_opt_outs(log: FilteringBoundLogger, admission: Admission) -> None:
+def warn_of_opt_outs(log: FilteringBoundLogger, admission: CallerRules) -> None:
     """Log what a provider with TLS admits because a requirement was turned off."""
     for why in admission.warnings():
         log.warning("requirement_off", why=why)

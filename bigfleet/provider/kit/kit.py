@@ -25,7 +25,7 @@ from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.contract import IDLE_CONNECTION_S, SERVICE
 from bigfleet.provider.errors import OutOfPositionError, ProviderError
 from bigfleet.provider.kit.admin import AdminSocket
-from bigfleet.provider.kit.admission import Admission, warn_of_opt_outs
+from bigfleet.provider.kit.admission import CallerRules, warn_of_opt_outs
 from bigfleet.provider.kit.audit import RepairAudit, RepairAuditLog
 from bigfleet.provider.kit.backend import Backend, Deletes, KnowsReadiness, SubstrateEvent
 from bigfleet.provider.kit.core.calls import CallRules
@@ -110,7 +110,7 @@ class ProviderKit:
             ),
             now=self.now,
             synchronous=synchronous,
-            admission=Admission(require_shard_san, require_fencing),
+            admission=CallerRules(require_shard_san, require_fencing),
         )
         self._servers: list[RpcServer] = []
         self._running: RunningProvider | None = None

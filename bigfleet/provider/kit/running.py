@@ -17,7 +17,7 @@ from bigfleet.aio.rng import Rng
 from bigfleet.model.errors import BigFleetError
 from bigfleet.provider.contract import KIND_OF_TRANSITIONAL
 from bigfleet.provider.errors import NoSuchMachineError
-from bigfleet.provider.kit.admission import Admission
+from bigfleet.provider.kit.admission import CallerRules
 from bigfleet.provider.kit.backend import Backend, SubstrateEvent, Watches
 from bigfleet.provider.kit.core.calls import CallRules
 from bigfleet.provider.kit.core.changes import LowerMarks, PutMachine
@@ -50,7 +50,7 @@ class KitDependencies:
     rules: CallRules
     now: Callable[[], Timestamp]
     synchronous: bool
-    admission: Admission
+    admission: CallerRules
 
 
 class RunningProvider:

@@ -27,7 +27,7 @@ from bigfleet.provider.errors import (
     StoreUnavailableError,
 )
 from bigfleet.provider.exclusive_epochs import announced_epoch, is_announced
-from bigfleet.provider.kit.admission import Admission
+from bigfleet.provider.kit.admission import CallerRules
 from bigfleet.provider.kit.core.calls import CallDecision, CallRefusal, CallRules, MutatingCall, decide
 from bigfleet.provider.kit.core.changes import ShardEpoch
 from bigfleet.provider.kit.core.fence import FencingToken
@@ -64,7 +64,7 @@ class ProviderService:
         writer: StateWriter,
         *,
         rules: CallRules,
-        admission: Admission,
+        admission: CallerRules,
         begin: Callable[[AcceptedOperation], "asyncio.Task[None]"],
         clock: Clock,
         now: Callable[[], Timestamp],
