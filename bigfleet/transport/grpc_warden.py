@@ -30,6 +30,8 @@ CALM_FRACTION: Final = 0.5
 BUSY_FRACTION: Final = 0.1
 """With fewer than this share of connections without a call, the next look is after `BUSY_LOOK_S`."""
 BUSY_LOOK_S: Final = 5.0
+REST_FACTOR: Final = 19.0
+"""A look may take a twentieth of the time; on a machine that is short of processors it takes long."""
 GRACE_S: Final = 1.0
 """A connection younger than this is not ended: a peer makes its first call within milliseconds of its handshake."""
 _REMEMBERED: Final = 16_384
@@ -137,14 +139,17 @@ class Warden:
             wait_s = LOOK_S
             if not self._may_be_full():
                 continue
+            began_s = loop.time()
             try:
-                found = await self.sweep(loop.time())
+                found = await self.sweep(began_s)
             except OSError as error:
                 self._report.on_shortage(Listener.GRPC, error)
                 continue
+            # The look takes the interpreter from heartbeats: the longer it takes, the more seldom it is.
+            wait_s = max(LOOK_S, (loop.time() - began_s) * REST_FACTOR)
             # A listener that is full of sessions needs no such look four times a second.
             if len(self._silent_since) < found * BUSY_FRACTION:
-                wait_s = BUSY_LOOK_S
+                wait_s = max(wait_s, BUSY_LOOK_S)
 
     async def sweep(self, now_s: float) -> int:
         """Look through the sockets once and end what has to go; return how many there were."""
@@ -200,11 +205,20 @@ def end_connection(descriptor: int, port: int, place: Place) -> bool:
 
 def _place_behind(descriptor: int, port: int) -> Place | None:
     """Return the peer of a connection that came in on a port; None for every other descriptor."""
-    with suppress(OSError), _borrowed(descriptor) as connection:
-        here = connection.getsockname()
+    # Written out, not with `_borrowed`: this runs for every descriptor of the process.
+    try:
+        looked_at = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, 0, fileno=descriptor)
+    except OSError:
+        return None
+    try:
+        here = looked_at.getsockname()
         if isinstance(here, tuple) and here[1] == port:
-            there = connection.getpeername()
+            there = looked_at.getpeername()
             return _plain(there[0]), there[1]
+    except OSError:
+        pass
+    finally:
+        looked_at.detach()
     return None
 
 
