@@ -56,7 +56,7 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedRequest:
     """Why a request is refused: the reason for the metric, and the answer."""
 
     reason: str
@@ -90,28 +90,30 @@ def protect(request: web.BaseRequest, response: web.StreamResponse, admission: A
         response.headers["Strict-Transport-Security"] = STRICT_TRANSPORT
 
 
-def _refusal(request: web.Request, admission: Admission, base: str) -> Refusal | None:
+def _refusal(request: web.Request, admission: Admission, base: str) -> RefusedRequest | None:
     proxied = _proxied(request, admission)
     if (refusal := _foreign_host(request, admission, proxied)) is not None:
         return refusal
     if request.method not in {"GET", "HEAD"} and not (
         request.method == "POST" and request.path.endswith("/x/whatif")
     ):
-        return Refusal("method", 405, "this dashboard reads only", {"Allow": "GET, HEAD"})
+        return RefusedRequest("method", 405, "this dashboard reads only", {"Allow": "GET, HEAD"})
     if request.method == "POST" and not _same_origin(request, proxied):
-        return Refusal("origin", 403, "only a page of this dashboard, or a tool, may ask that")
+        return RefusedRequest("origin", 403, "only a page of this dashboard, or a tool, may ask that")
     place = request.path.removeprefix(base.rstrip("/"))
     if not admission.asked or place in _OPEN or _admitted(request, admission, proxied):
         return None
     if admission.token:
-        return Refusal("unauthenticated", 401, "a token is needed", {"WWW-Authenticate": _CHALLENGE})
-    return Refusal("unauthenticated", 401, "readers are asked who they are, and this request does not say")
+        return RefusedRequest("unauthenticated", 401, "a token is needed", {"WWW-Authenticate": _CHALLENGE})
+    return RefusedRequest(
+        "unauthenticated", 401, "readers are asked who they are, and this request does not say"
+    )
 
 
-def _foreign_host(request: web.Request, admission: Admission, proxied: bool) -> Refusal | None:
+def _foreign_host(request: web.Request, admission: Admission, proxied: bool) -> RefusedRequest | None:
     named = request.headers.getall("Host", [])
     if len(named) != 1:
-        return Refusal("host", 400, "a request names exactly one host")
+        return RefusedRequest("host", 400, "a request names exactly one host")
     # The target of a request may name a host too, and a trusted proxy hands on the one that the reader named.
     named.append(request.host or "")
     if proxied:
@@ -121,7 +123,9 @@ def _foreign_host(request: web.Request, admission: Admission, proxied: bool) -> 
     came_to = str(connection[0]) if isinstance(connection, tuple) else ""
     if all(admission.hosts.allows(name, came_to) for name in named):
         return None
-    return Refusal("host", 421, "this dashboard does not answer to that host name; --allowed-host adds one")
+    return RefusedRequest(
+        "host", 421, "this dashboard does not answer to that host name; --allowed-host adds one"
+    )
 
 
 def _encrypted(request: web.BaseRequest, admission: Admission) -> bool:

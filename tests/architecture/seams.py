@@ -87,7 +87,10 @@ ADAPTERS: Mapping[str, Adapter] = {
         (Rule.PROCESS,), "starts the dashboard of --dashboard-addr as a process"
     ),
     "dashboard/assets.py": Adapter((Rule.DISK,), "reads the files that the package brought along"),
-    "dashboard/service.py": Adapter((Rule.NETWORK,), "listens for browsers"),
+    "dashboard/listener.py": Adapter(
+        (Rule.NETWORK, Rule.CLOCK), "listens for browsers, with their deadlines"
+    ),
+    "dashboard/service.py": Adapter((Rule.NETWORK,), "hands on the certificate of its listener"),
     "dashboard/what_if.py": Adapter((Rule.PROCESS,), "runs what-if in a process of its own, under limits"),
     "dashboard/what_if_process.py": Adapter((Rule.DISK,), "lowers its own priority"),
     "cli/framework/dispatch.py": Adapter(
