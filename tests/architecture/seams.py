@@ -67,6 +67,7 @@ ADAPTERS: Mapping[str, Adapter] = {
     "provider/hook/processes.py": Adapter(
         (Rule.PROCESS, Rule.DISK), "runs hooks: pipes, process groups, signals"
     ),
+    "cli/verbs/provider_admin.py": Adapter((Rule.PROCESS,), "names the user who resets marks offline"),
     "app/hook_provider/serve.py": Adapter(
         (Rule.PROCESS, Rule.DISK), "SIGHUP, and a private directory for blobs"
     ),
