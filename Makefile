@@ -65,6 +65,10 @@ test-fast: $(ENV) ## what needs neither sockets nor processes, in under four min
 test-long: $(ENV) ## long properties and fault rounds
 	$(PY) -m pytest -m long $(SIDE_BY_SIDE)
 
+.PHONY: attack
+attack: $(ENV) ## attacks on running processes, as make test makes them; LONG=1 makes the long rounds too
+	$(PY) -m pytest $(if $(LONG),,-m "not long") tests/attack
+
 MINUTES ?= 60
 .PHONY: fuzz
 fuzz: $(ENV) ## feed changed bytes to every parser for MINUTES (60), and print a line of figures

@@ -27,7 +27,7 @@ class ProviderFlags(ProcessFlags, TlsFlags, ConnectionFlags):
         default=None,
         description="refuse mutating calls without a fencing token, as an outdated process could make them",
     )
-    max_epoch_step: int = Field(
+    max_epoch_step: Annotated[int, Cli(limit=True)] = Field(
         default=MAX_EPOCH_STEP,
         ge=1,
         description="how far a token may be above the highest epoch seen of a shard of ours, as a mark out of reach would "

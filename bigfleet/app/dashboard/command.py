@@ -32,20 +32,20 @@ class DashboardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_DASHBOARD_"
     allow_remote: bool = Field(
         default=False, description="allow --listen to be an address that other hosts can reach"
     )
-    allowed_host: Annotated[tuple[str, ...], Cli(metavar="HOST")] = Field(
+    allowed_host: Annotated[tuple[str, ...], Cli(limit=True, metavar="HOST")] = Field(
         default=(),
         description="host name under which readers reach this dashboard, besides loopback and the address that they "
         "connect to; requests that name another are refused, since a page of another site may have given its name this "
         "address; repeatable",
     )
-    max_connections: int = Field(
+    max_connections: Annotated[int, Cli(limit=True)] = Field(
         default=512,
         ge=8,
         le=65_536,
         description="connections of readers at once; one more closes the one that is idle for longest, so that the "
         "descriptors of the process suffice",
     )
-    request_timeout: Duration = Field(
+    request_timeout: Annotated[Duration, Cli(limit=True)] = Field(
         default=30.0,
         gt=0,
         description="time that the head and the body of a request may take each, and that a connection may be idle; a "
@@ -57,12 +57,12 @@ class DashboardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_DASHBOARD_"
         "repeatable",
     )
     shard_addr: tuple[Dial, ...] = Field(default=(), description="shard to read directly; repeatable")
-    allowed_shard_host: Annotated[tuple[str, ...], Cli(metavar="PATTERN")] = Field(
+    allowed_shard_host: Annotated[tuple[str, ...], Cli(limit=True, metavar="PATTERN")] = Field(
         default=(),
         description="host that the address of a registered shard may have: a name, a domain such as *.example.org, or a "
         "network; others are not dialled, since a shard names its address itself; repeatable; default: any",
     )
-    scrape_max_bytes: ByteSize = Field(
+    scrape_max_bytes: Annotated[ByteSize, Cli(limit=True)] = Field(
         default=8 * 1024**2,
         ge=65_536,
         description="largest answer to a scrape or a query; an endless one would fill the memory",

@@ -127,12 +127,12 @@ class ShardSettings(ProcessFlags, TlsFlags, ConnectionFlags, env_prefix="BIGFLEE
     empty_rollup_guard: bool = Field(
         default=_DEFAULTS.empty_rollup_guard, description="hold back roll-ups that look like a lost cache"
     )
-    max_rows_per_cluster: int = Field(
+    max_rows_per_cluster: Annotated[int, Cli(limit=True)] = Field(
         default=_DEFAULTS.rollup_limits.rows,
         ge=1,
         description="rows of demand accepted from one cluster, as each costs every cycle time and memory",
     )
-    max_rollup_bytes: ByteSize = Field(
+    max_rollup_bytes: Annotated[ByteSize, Cli(limit=True)] = Field(
         default=_DEFAULTS.rollup_limits.size_bytes,
         ge=1,
         description="largest roll-up accepted from one cluster, as reading it takes several times its size in memory",
@@ -154,29 +154,29 @@ class ShardSettings(ProcessFlags, TlsFlags, ConnectionFlags, env_prefix="BIGFLEE
         default=_DEFAULTS.local_bootstrap,
         description="create stub blobs instead of asking operators; for tests",
     )
-    hello_timeout: Duration = Field(
+    hello_timeout: Annotated[Duration, Cli(limit=True)] = Field(
         default=_DEFAULTS.hello_timeout_s,
         gt=0,
         description="how long a new stream may take to say Hello; an operator needs milliseconds, seconds when thousands dial at once",
     )
-    max_silent_streams: int = Field(
+    max_silent_streams: Annotated[int, Cli(limit=True)] = Field(
         default=_DEFAULTS.max_silent_streams,
         ge=1,
         description="streams that may be open without Hello; beyond it the one silent for longest ends, so that silence "
         "costs bounded memory",
     )
-    max_sessions: int = Field(
+    max_sessions: Annotated[int, Cli(limit=True)] = Field(
         default=_DEFAULTS.max_sessions,
         ge=1,
         description="operators that may be connected at the same time; more are refused, so that memory is bounded",
     )
-    max_session_age: Duration = Field(
+    max_session_age: Annotated[Duration, Cli(limit=True)] = Field(
         default=_DEFAULTS.max_session_age_s,
         ge=0,
         description="age at which a session ends and its operator connects again, which checks its certificate again; ages "
         "are scattered over a fifth, 0 for no limit",
     )
-    ingest_share: float = Field(
+    ingest_share: Annotated[float, Cli(limit=True)] = Field(
         default=_DEFAULTS.ingest_share,
         gt=0,
         le=1,

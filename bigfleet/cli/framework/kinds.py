@@ -98,4 +98,5 @@ class Cli:
     in_environment: bool = True
     in_file: bool = True
     masked: bool = False
+    limit: bool = False  # what a peer or a file may demand at most; listed on the page of limits
     default: str = ""  # text for a default that is not a fixed value

@@ -96,18 +96,18 @@ class ConnectionFlags(Flags):
 
     group_title: ClassVar[str] = "Connection flags"
 
-    max_connections: int = Field(
+    max_connections: Annotated[int, Cli(limit=True)] = Field(
         default=10_000,
         ge=1,
         description="connections that the gRPC listener keeps, twice those of 5,000 operators; fewer where the process may have"
         " fewer descriptors",
     )
-    max_unproven_per_address: int = Field(
+    max_unproven_per_address: Annotated[int, Cli(limit=True)] = Field(
         default=256,
         ge=1,
         description="connections without a call that one address keeps while the listener runs full; the oldest end",
     )
-    handshake_timeout: Duration = Field(
+    handshake_timeout: Annotated[Duration, Cli(limit=True)] = Field(
         default=20.0,
         gt=0,
         description="time for TLS and the first HTTP/2 frames; as long as our own clients wait when all come back at once",

@@ -9,7 +9,7 @@ import gzip
 import io
 import zlib
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.cli.framework.kinds import ByteSize
+from bigfleet.cli.framework.kinds import ByteSize, Cli
 from bigfleet.cli.framework.settings import Flags
 
 STDIN = Path("-")
@@ -30,7 +30,7 @@ class DocumentFlags(Flags):
 
     group_title: ClassVar[str] = "Document flags"
 
-    max_document: ByteSize = Field(
+    max_document: Annotated[ByteSize, Cli(limit=True)] = Field(
         default=DOCUMENT_BYTES,
         ge=1,
         description="largest document to read, as it is and decompressed: a shard of 500,000 machines writes less than half of "
