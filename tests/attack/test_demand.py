@@ -177,7 +177,7 @@ def has_hint_for(peer: SessionPeer, value: str) -> bool:
 @pytest.mark.rule("shard#hints", "engine#kept-answers", "shard#free-memory")
 async def test_ever_new_profiles_cost_no_memory_once_they_are_withdrawn(tmp_path: Path) -> None:
     async with shard(tmp_path, "--seed-machines", "20") as program, operator(program) as peer:
-        await churn(program, peer, rounds=20, rows=2_000)
+        await churn(program, peer, rounds=12, rows=2_000)
 
 
 @pytest.mark.long
