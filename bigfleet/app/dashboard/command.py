@@ -40,7 +40,7 @@ class DashboardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_DASHBOARD_"
     )
     max_connections: Annotated[int, Cli(limit=True)] = Field(
         default=512,
-        ge=8,
+        ge=1,
         le=65_536,
         description="connections of readers at once; one more closes the one that is idle for longest, so that the "
         "descriptors of the process suffice",
