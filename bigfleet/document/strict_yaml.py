@@ -10,7 +10,6 @@ Rules: `packaging#given-files`.
 """
 
 from collections.abc import Hashable, Mapping
-from functools import lru_cache
 from typing import Any, Final, NoReturn
 
 import yaml
@@ -25,13 +24,16 @@ _CLOSING: Final = frozenset({yaml.MappingEndEvent, yaml.SequenceEndEvent})
 _TAG: Final = "tag:yaml.org,2002:"
 _MERGE: Final = f"{_TAG}merge"
 _SHOWN: Final = 80
+_STRICT: Final[dict[type[yaml.SafeLoader], type[yaml.SafeLoader]]] = {}
 # What a constructor of PyYAML raises for a scalar that only looks like its kind, or that a tag calls so.
 _NO_VALUE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
 
 
 def load_strict_yaml(text: str | bytes, loader: type[yaml.SafeLoader] = _FASTEST) -> object:
     """Read one YAML document; `yaml.YAMLError` if it is invalid, too deep, has an alias, or has a key twice."""
-    return load_checked(text, _strict(loader))
+    if loader not in _STRICT:
+        _STRICT[loader] = _strict(loader)
+    return load_checked(text, _STRICT[loader])
 
 
 def load_checked(text: str | bytes, loader: type[yaml.SafeLoader]) -> object:
@@ -77,7 +79,6 @@ def with_constructors(
     return loader_made
 
 
-@lru_cache
 def _strict(loader: type[yaml.SafeLoader]) -> type[yaml.SafeLoader]:
     def construct_mapping(
         self: yaml.SafeLoader, node: yaml.MappingNode, deep: bool = False
@@ -118,4 +119,5 @@ def _check_events(text: str | bytes, loader: type[yaml.SafeLoader]) -> None:
 
 
 def _refuse_at(event: yaml.Event, problem: str) -> NoReturn:
-    raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+    mark: Any = event.start_mark  # the stubs know two kinds of marks, which are alike
+    raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark)

@@ -99,6 +99,7 @@ ADAPTERS: Mapping[str, Adapter] = {
     ),
     "bench/memory.py": Adapter((Rule.DISK,), "reads the resident size of the process from the kernel"),
     "bench/meter.py": Adapter((Rule.CLOCK,), "measures CPU and wall time of real work"),
+    "cli/verbs/bench.py": Adapter((Rule.DISK,), "writes the figures where its argument says"),
     "cli/verbs/doctor/probes.py": Adapter(
         (Rule.CLOCK, Rule.NETWORK), "asks names, ports and handshakes from where it runs"
     ),

@@ -21,7 +21,7 @@ import pytest
 from bigfleet.aio.identity import ADMIN, Identity
 from bigfleet.transport.address import PLAINTEXT
 from tests.support.certificates import Authority
-from tests.support.program import ROOT, AwaitedProgram, outcome, running
+from tests.support.program import ROOT, AwaitedProgram, RunningProgram, outcome, running
 
 pytestmark = pytest.mark.integration
 given_files = pytest.mark.rule("packaging#given-files")
@@ -50,7 +50,10 @@ READERS: Final[dict[str, Sequence[str]]] = {
     "token": ("bigfleet", "dashboard", "--shard-addr=127.0.0.1:1", "--token-file={}"),
     "Raft secret": (
         *("bigfleet", "coordinator", "--id=c-0", "--replicas=3", "--bootstrap"),
-        *("--peers=c-0=127.0.0.1:7791,c-1=127.0.0.1:7792,c-2=127.0.0.1:7793", "--raft-secret-file={}"),
+        *(
+            "--peers=c-0@127.0.0.1:7791@127.0.0.1:7790,c-1@127.0.0.1:7793@127.0.0.1:7792,c-2@127.0.0.1:7795@127.0.0.1:7794",
+            "--raft-secret-file={}",
+        ),
     ),
     "template": (
         *("bigfleet-operator", "--cluster-id=web", "--shard-addr=127.0.0.1:1"),
@@ -240,6 +243,18 @@ def test_a_port_that_others_reach_without_tls_is_warned_of(program: str, tmp_pat
     (line,) = asyncio.run(warned(flags_of(program, tmp_path), "plaintext"))
     assert line["level"] == "warning"
     assert PLAINTEXT in str(line["what"]) or program == "coordinator"
+
+
+@warnings
+def test_a_dashboard_and_a_fleet_in_one_process_warn_too() -> None:
+    page = ("--allow-remote", "--listen=:0", "--shard-addr=127.0.0.1:1", "--log-format=json")
+    with RunningProgram("bigfleet", "dashboard", *page) as dashboard:
+        (line,) = dashboard.wait("it warns", lambda: dashboard.lines("plaintext"))
+        assert "unencrypted" in line["what"]
+    local = [f"--{part}=127.0.0.1:0" for part in ("coordinator-listen", "raft-bind", "dashboard-addr")]
+    with RunningProgram("bigfleet", "all-in-one", "--shard-listen=:0", *local) as fleet:
+        wanted = f"bigfleet: warning: :0: {PLAINTEXT}\n"
+        assert fleet.wait("it warns", lambda: wanted in fleet.text())
 
 
 @warnings

@@ -83,7 +83,7 @@ async def _serve(settings: AllInOneSettings, console: Console, world: SimulatedF
         for listen in (settings.shard_listen, settings.coordinator_listen, settings.dashboard_addr):
             if listen is not None and not listen.is_loopback:
                 # The log shows errors only.
-                console.print_error(f"warning: {listen}: {PLAINTEXT}")
+                console.print_warning(f"{listen}: {PLAINTEXT}")
         seams = system_seams(GrpcNet(), proc)
         async with AsyncExitStack() as stack:
             fleet = _Fleet(settings, seams, world, directory, log)

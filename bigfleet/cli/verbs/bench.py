@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
-from bigfleet.aio.disk import atomic_write
 from bigfleet.aio.given_files import MIB, read_given
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.cli.framework.command import CliCommand
@@ -78,7 +77,8 @@ def _engine(settings: EngineSettings, console: Console) -> int:
 
     report = run(plan, names, settings.seed, BenchMeter(settings.repetitions), report_progress)
     if settings.out is not None:
-        atomic_write(SystemDisk(), settings.out, write_report(report), 0o644)
+        # Into what is there, which may be a device: a file that is renamed would take its place.
+        settings.out.write_bytes(write_report(report))
     if settings.output == "json":
         console.stdout.write(write_report(report).decode())
     elif settings.output == "yaml":

@@ -77,7 +77,7 @@ async def _ask(
 async def _dialled(settings: ShardFlags, console: Console, address: str) -> "AsyncIterator[Channel]":
     from bigfleet.transport.grpc_net import GrpcNet
 
-    channel = GrpcNet(settings.tls_store(console.print_error)).dial(address)
+    channel = GrpcNet(settings.tls_store(console.print_error, console.print_warning)).dial(address)
     try:
         yield channel
     finally:
