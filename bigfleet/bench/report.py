@@ -149,7 +149,9 @@ def _report(fields: Fields) -> BenchReport:
     fields.integer("version", (VERSION, VERSION))
     results, _ = fields.items("results", _RESULT, _result)
     names = [result.name for result in results]
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    seen: set[str] = set()
+    # `set.add` returns None, so the test is true exactly for a name that was there before.
+    twice = next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
     if twice is not None:
         raise DocumentError(
             f"results[{names.index(twice, names.index(twice) + 1)}].name", shown(twice), "each name once"

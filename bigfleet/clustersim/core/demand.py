@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from bigfleet.document.errors import DocumentError, from_model
+from bigfleet.document.errors import DocumentError, from_model, quoted
 from bigfleet.document.fields import REQUIRED, Fields, Form
 from bigfleet.document.needs import NEED, NeedReader
 from bigfleet.model.errors import InvalidFieldError
@@ -86,10 +86,11 @@ def read_demand(raw: object, cluster: str) -> SimulatedDemand:
     fields.integer("version", (VERSION, VERSION))
     reader = NeedReader()
     rows, _ = fields.items("rows", ROW, lambda row: _row(row, reader, cluster))
-    names = [row.name for row in rows]
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise DocumentError(f"rows[{place}].name", repr(name), "a name that no other row has")
+    names: set[str] = set()
+    for place, row in enumerate(rows):
+        if row.name in names:
+            raise DocumentError(f"rows[{place}].name", quoted(row.name), "a name that no other row has")
+        names.add(row.name)
     return SimulatedDemand(tuple(rows), fields.integer("seed", _SEED))
 
 

@@ -112,7 +112,11 @@ class MessageGuard:
 
     def incoming(self, node: str, is_voter: bool, message: object, raft: Raft) -> Message | MessageRefused:
         """Return the message for the library, or why it is refused."""
-        verdict = self._judge(node, is_voter, message, raft)
+        try:
+            verdict = self._judge(node, is_voter, message, raft)
+        except (KeyError, TypeError, ValueError):
+            # A peer with our secret, but with fields that no replica sends: its connection ends, not this replica.
+            verdict = MessageRefused("malformed", close=True)
         if isinstance(verdict, MessageRefused):
             self._on_refused(verdict.reason)
         return verdict

@@ -31,6 +31,7 @@ class PenaltyDefaults:
     by_class: Mapping[str, Mapping[str, str]]
 
 
+_SHOWN: Final = 80
 NO_DEFAULTS: Final = PenaltyDefaults({})
 
 
@@ -42,11 +43,11 @@ def read_defaults(document: object, source: str) -> PenaltyDefaults:
         raise BadDefaultsError(f"{source}: found a {type(document).__name__}, allowed is a map by class name")
     by_class: dict[str, dict[str, str]] = {}
     for name, entry in document.items():
-        where = f"{source}: priority class {name!r}"
+        where = f"{source}: priority class {_shown(name)}"
         if not isinstance(name, str) or not name:
             raise BadDefaultsError(f"{where}: allowed is a text that is not empty")
         if not isinstance(entry, Mapping):
-            raise BadDefaultsError(f"{where}: found {entry!r}, allowed is {_CLASS}")
+            raise BadDefaultsError(f"{where}: found {_shown(entry)}, allowed is {_CLASS}")
         by_class[name] = {key: _default(where, key, value) for key, value in entry.items()}
     return PenaltyDefaults(by_class)
 
@@ -76,13 +77,18 @@ def penalties_of(
 
 def _default(where: str, key: Any, value: Any) -> str:  # Any: whatever a file may hold
     if key not in FIELDS:
-        raise BadDefaultsError(f"{where}: found key {key!r}, allowed is {' or '.join(FIELDS)}")
+        raise BadDefaultsError(f"{where}: found key {_shown(key)}, allowed is {' or '.join(FIELDS)}")
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise BadDefaultsError(
-            f"{where}: {key}: found {value!r}, allowed is a quantity such as '0.5' or 4096"
+            f"{where}: {key}: found {_shown(value)}, allowed is a quantity such as '0.5' or 4096"
         )
     try:
         parse_amount(str(value), key)
     except InvalidFieldError as error:
         raise BadDefaultsError(f"{where}: {error}") from None
     return str(value)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -62,13 +62,14 @@ class TemplateAction:
 def split(source: str) -> list[TemplateText | TemplateAction]:
     """Split a template into its pieces, without comments and trimmed white space."""
     pieces: list[TemplateText | TemplateAction] = []
+    lines = _Lines(source)
     place, trim_next = 0, False
     while True:
         start = source.find(_OPEN, place)
         text = source[place:] if start < 0 else source[place:start]
         if trim_next:
             text = text.lstrip(_SPACE)
-        line = source.count("\n", 0, max(start, 0)) + 1
+        line = lines.of(max(start, 0))
         trim_this = start >= 0 and source[start + 2 : start + 3] == "-" and _is_space(source, start + 3)
         if trim_this:
             text = text.rstrip(_SPACE)
@@ -77,14 +78,27 @@ def split(source: str) -> list[TemplateText | TemplateAction]:
         if start < 0:
             return pieces
         inner = start + (3 if trim_this else 2)
-        words, place, trim_next = _action(source, inner, line)
+        words, place, trim_next = _action(source, inner, lines)
         if words is not None:
             pieces.append(TemplateAction(words, line))
 
 
-def _action(source: str, start: int, line: int) -> tuple[tuple[TemplateToken, ...] | None, int, bool]:
+class _Lines:
+    """Line numbers of places that only rise, each character counted once."""
+
+    def __init__(self, source: str) -> None:
+        self._source, self._place, self._line = source, 0, 1
+
+    def of(self, place: int) -> int:
+        self._line += self._source.count("\n", self._place, place)
+        self._place = max(self._place, place)
+        return self._line
+
+
+def _action(source: str, start: int, lines: _Lines) -> tuple[tuple[TemplateToken, ...] | None, int, bool]:
     """Read one action; return its tokens, where it ends, and whether it trims what follows."""
-    comment = len(source) - len(source[start:].lstrip(_SPACE))
+    line = lines.of(start)
+    comment = _behind_space(source, start)
     if source.startswith("/*", comment):
         end = source.find("*/", comment + 2)
         if end < 0:
@@ -99,7 +113,7 @@ def _action(source: str, start: int, line: int) -> tuple[tuple[TemplateToken, ..
         if closed := _closing(source, place):
             return tuple(words), *closed
         match = _WORDS.match(source, place)
-        here = source.count("\n", 0, place) + 1
+        here = lines.of(place)
         if match is None:
             if place >= len(source):
                 raise TemplateError(line, _OPEN, "an action that is not closed")
@@ -116,14 +130,20 @@ def _closing(source: str, place: int) -> tuple[int, bool] | None:
     """Return the end of an action that closes here, and whether it trims; None if it does not close here."""
     if source.startswith(_CLOSE, place):
         return place + 2, False
-    after = len(source) - len(source[place:].lstrip(_SPACE))
+    after = _behind_space(source, place)
     if after > place and source.startswith("-" + _CLOSE, after):
         return after + 3, True
     return None
 
 
+def _behind_space(source: str, place: int) -> int:
+    while _is_space(source, place):
+        place += 1
+    return place
+
+
 def _is_space(source: str, place: int) -> bool:
-    return source[place : place + 1] in set(_SPACE)
+    return place < len(source) and source[place] in _SPACE
 
 
 def unquoted(word: TemplateToken) -> str:

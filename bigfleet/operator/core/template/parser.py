@@ -30,6 +30,8 @@ FIELDS: Final = frozenset({"ClusterID", "MachineID", "Requirements", "Key", "Ope
 _BLOCKS: Final = ("if", "with", "range")
 _KEYWORDS: Final = frozenset({*_BLOCKS, "else", "end", "break", "continue"})
 _REFUSED: Final = frozenset({"define", "template", "block", "call", "html", "js", "urlquery", "slice"})
+_MOST_DEEP: Final = 50  # blocks in blocks and parentheses in parentheses; parsing and rendering recurse
+_DECLARATION: Final = 4  # words of the longest one, `$i, $r :=`
 _WORDS_OF_VALUES: Final = {"true": True, "false": False, "nil": None}
 
 
@@ -77,6 +79,8 @@ class _Parser:
         return Show(_Line(self._scopes, action.words, action.line).pipeline())
 
     def _block(self, action: TemplateAction, words: tuple[TemplateToken, ...], kind: str) -> Branch:
+        if len(self._scopes) > 2 * _MOST_DEEP:
+            raise TemplateError(action.line, kind, f"blocks more than {_MOST_DEEP} deep")
         self._scopes.append(set())
         pipeline = _Line(self._scopes, words, action.line).pipeline(in_range=kind == "range")
         self._scopes.append(set())
@@ -113,6 +117,7 @@ class _Line:
 
     def __init__(self, scopes: list[set[str]], words: tuple[TemplateToken, ...], line: int) -> None:
         self._scopes, self._words, self._place, self._line = scopes, words, 0, line
+        self._open = 0
 
     def pipeline(self, *, in_range: bool = False) -> Pipeline:
         """Read the whole action as one pipeline."""
@@ -134,7 +139,7 @@ class _Line:
         return Pipeline(tuple(commands), self._line, variables, assigns)
 
     def _declared(self, in_range: bool) -> tuple[tuple[str, ...], bool]:
-        words = self._words[self._place :]
+        words = self._words[self._place : self._place + _DECLARATION]
         names = [words[0].text] if words and words[0].kind == "variable" else []
         used = 1
         if names and in_range and len(words) > 2 and words[1].text == "," and words[2].kind == "variable":
@@ -185,9 +190,13 @@ class _Line:
             case "word":
                 return self._named(word)
         if word.text == "(":
+            self._open += 1
+            if self._open > _MOST_DEEP:
+                raise TemplateError(word.line, "(", f"parentheses more than {_MOST_DEEP} deep")
             inner = self._pipeline()
             if not self._take(")"):
                 raise TemplateError(word.line, "(", "a parenthesis that is not closed")
+            self._open -= 1
             return Chain(inner, self._fields())
         raise TemplateError(word.line, word.text, "not expected here")
 

@@ -201,3 +201,24 @@ def test_chunks_of_a_snapshot_must_follow_each_other() -> None:
     for message in sent:
         assert not isinstance(receiver.take(message), MessageRefused)
     assert receiver.take(chunk(b"x", False, False, None)) == MessageRefused("snapshot_gap")
+
+
+@pytest.mark.rule("testing#fuzzing")
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "append_entries", "bf_cluster": "one", "prevLogIdx": 20, "entries": []},
+        {"type": "append_entries", "bf_cluster": "one", "prevLogIdx": "x", "commit_index": 1},
+        {
+            "type": "append_entries",
+            "bf_cluster": "one",
+            "commit_index": 1,
+            "serialized": (1,),
+            "bf_offset": 0,
+        },
+        {"type": "next_node_idx", "bf_cluster": "one", "bf_term": 5, "bf_learner": "not three"},
+        {"type": ["append_entries"], "bf_cluster": "one"},
+    ],
+)
+def test_a_message_with_fields_that_no_replica_sends_ends_its_connection(message: dict[str, Any]) -> None:
+    assert World().take(message) == MessageRefused("malformed", close=True)

@@ -141,6 +141,8 @@ def test_renders_byte_for_byte(source: str, text: str) -> None:
         ('{{"\\z"}}', 1, "\\z"),
         ("{{print ,}}", 1, ","),
         ("{{print if}}", 1, "if"),
+        pytest.param("\n" + "{{if .ClusterID}}" * 60, 2, "if", id="blocks without end"),
+        pytest.param("\n{{" + "(" * 60 + "}}", 2, "(", id="parentheses without end"),
     ],
 )
 def test_is_refused_at_start_with_line_and_word(source: str, line: int, word: str) -> None:
