@@ -26,6 +26,8 @@ META_NAME: Final = "meta.json"
 STATE_NAME: Final = "state"
 _MODE: Final = 0o644
 _ROWS_PER_SLICE: Final = 2000
+_MOST_NOTES: Final = 4
+_BOTH: Final = f"allowed is {META_NAME} and then {STATE_NAME}"
 
 
 class CorruptArchiveError(BigFleetError):
@@ -112,7 +114,7 @@ def tables_of(archive: Archive, *, cluster_id: str) -> Tables:
             **rows,
         }
         read_tables(tables, known_level=KNOWN_LEVEL)
-    except (ValueError, TypeError, KeyError, AttributeError, BigFleetError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BigFleetError) as error:
         raise CorruptArchiveError(f"{STATE_NAME}: {error!r}") from error
     return tables
 
@@ -130,16 +132,8 @@ def pack(archive: Archive) -> bytes:
 
 def unpack(packed: bytes) -> Archive:
     """Read a tar file of metadata and then state; raises `CorruptArchiveError`."""
-    try:
-        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as tar:
-            members = tar.getmembers()
-            names = [member.name for member in members]
-            if names[:2] != [META_NAME, STATE_NAME]:
-                found = ", ".join(names[:2]) or "nothing"
-                raise CorruptArchiveError(f"found {found}, allowed is {META_NAME} and then {STATE_NAME}")
-            meta, state = (_member(tar, member) for member in members[:2])
-    except tarfile.TarError as error:
-        raise CorruptArchiveError(f"no archive: {error}") from error
+    meta, behind = _member(packed, 0, META_NAME)
+    state, _ = _member(packed, behind, STATE_NAME)
     return join_archive(meta, state)
 
 
@@ -191,14 +185,43 @@ def _encode(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    content = tar.extractfile(member)
-    if content is None:
-        raise CorruptArchiveError(f"{member.name}: found no plain file")
-    data = content.read()
-    if len(data) != member.size:
-        raise CorruptArchiveError(f"{member.name}: cut off after {len(data)} of {member.size} bytes")
-    return data
+def _member(packed: bytes, at: int, name: str) -> tuple[bytes, int]:
+    """Return the content of the plain file at an offset, which must have this name, and the offset behind it.
+
+    Not by the standard library: a header of a few bytes makes it walk backwards for ever, or fill the memory with a file of
+    holes. Both writers of archives make plain headers; the notes that some programs put before a file are stepped over.
+    """
+    for _ in range(_MOST_NOTES):
+        found, kind, content, behind = _entry(packed, at, name)
+        if kind not in (tarfile.XHDTYPE, tarfile.XGLTYPE):
+            break
+        at = behind
+    if kind not in (tarfile.REGTYPE, tarfile.AREGTYPE) or found != name:
+        raise CorruptArchiveError(f"found {found}, {_BOTH}, as plain files")
+    return content, behind
+
+
+def _entry(packed: bytes, at: int, name: str) -> tuple[str, bytes, bytes, int]:
+    """Return name, kind and content of the entry at an offset, and the offset behind it."""
+    header = packed[at : at + tarfile.BLOCKSIZE]
+    if len(header) < tarfile.BLOCKSIZE or not any(header):  # an empty one says that nothing follows
+        raise CorruptArchiveError(f"{name}: found the end of the file, {_BOTH}")
+    # The checksum is taken with blanks in its own place.
+    if _octal(header[148:156]) != sum(header) - sum(header[148:156]) + 8 * ord(" "):
+        raise CorruptArchiveError("no archive: the checksum of a header does not match")
+    found = header[:100].rstrip(b"\0").decode("ascii", "backslashreplace")
+    begin, size = at + tarfile.BLOCKSIZE, _octal(header[124:136])
+    if size is None:
+        raise CorruptArchiveError(f"{found}: found no size, allowed are octal digits")
+    if begin + size > len(packed):
+        raise CorruptArchiveError(f"{found}: cut off after {len(packed) - begin} of {size} bytes")
+    behind = begin + -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+    return found, header[156:157], packed[begin : begin + size], behind
+
+
+def _octal(field: bytes) -> int | None:
+    digits = field.strip(b" \0")
+    return int(digits, 8) if digits.isdigit() and not digits.strip(b"01234567") else None
 
 
 def _read_meta(text: bytes) -> ArchiveMeta:
@@ -206,7 +229,7 @@ def _read_meta(text: bytes) -> ArchiveMeta:
         given = json.loads(text)
         index, term, size = (given[key] for key in ("Index", "Term", "Size"))
         ours = given.get("bigfleet")
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorruptArchiveError(f"{META_NAME}: no metadata: {error!r}") from error
     if any(type(number) is not int or number < 0 for number in (index, term, size)) or index == 0:
         found = f"Index {index}, Term {term}, Size {size}"

@@ -222,3 +222,49 @@ def test_rows_that_break_an_invariant_make_it_corrupt(state: bytes) -> None:
     meta = json.dumps({"Version": 1, "ID": "x", "Index": 1, "Term": 1, "Size": len(state)}).encode()
     with pytest.raises(CorruptArchiveError, match=r"^state: "):
         tables_of(join_archive(meta, state), cluster_id="c")
+
+
+def entry(name: bytes, size: bytes, kind: bytes = b"0", content: bytes = b"") -> bytes:
+    """One entry of a tar file, with a right checksum."""
+    header = bytearray(512)
+    header[: len(name)], header[124 : 124 + len(size)], header[156:157] = name, size, kind
+    header[148:156] = b"%06o\0 " % (sum(header) + 8 * ord(" "))
+    return bytes(header) + content + bytes(-len(content) % 512)
+
+
+NOTE = b"30 mtime=1794938400.123456789\n"
+
+
+@pytest.mark.parametrize("kind", [b"x", b"g"])
+def test_the_notes_that_some_programs_put_before_a_file_are_stepped_over(kind: bytes) -> None:
+    note = entry(b"PaxHeader", b"%011o" % len(NOTE), kind, NOTE)
+    assert unpack(note + tar_of(("meta.json", META), ("state", STATE))).state == STATE
+    with pytest.raises(CorruptArchiveError, match="found PaxHeader"):
+        unpack(note * 5 + tar_of(("meta.json", META), ("state", STATE)))
+
+
+@pytest.mark.parametrize(
+    ("packed", "problem"),
+    [
+        (entry(b"meta.json", b"\x80" + b"\xff" * 11), "found no size"),
+        (entry(b"meta.json", b"-1"), "found no size"),
+        (entry(b"meta.json", b"77777777777"), "cut off after 10240 of 8589934591 bytes"),
+        (entry(b"meta.json", b"0" * 11, b"S"), "as plain files"),
+        (entry(b"meta.json", b"0" * 11, b"2"), "as plain files"),
+        (entry(b"../../etc/passwd", b"0" * 11), r"found \.\./\.\./etc/passwd"),
+        (b"\0" * 512, "the end of the file"),
+        (b"x" * 512, "the checksum of a header does not match"),
+    ],
+)
+def test_a_header_that_lies_is_refused(packed: bytes, problem: str) -> None:
+    with pytest.raises(CorruptArchiveError, match=problem):
+        unpack(packed + tar_of(("meta.json", META), ("state", STATE)))
+
+
+def test_metadata_and_state_of_endless_brackets_are_refused() -> None:
+    deep = b"[" * 100_000
+    with pytest.raises(CorruptArchiveError, match="no metadata"):
+        unpack(tar_of(("meta.json", deep), ("state", STATE)))
+    meta = META.replace(b'"Size": 13', b'"Size": 100000')
+    with pytest.raises(CorruptArchiveError, match="RecursionError"):
+        tables_of(unpack(tar_of(("meta.json", meta), ("state", deep))), cluster_id="x")
