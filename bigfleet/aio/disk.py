@@ -38,6 +38,7 @@ class DiskCause(enum.Enum):
     PERMISSION = "permission denied"
     LOCKED = "locked by another process"
     WRONG_KIND = "a directory where a file is wanted, or the other way round"
+    NO_FILE = "a pipe, a socket or a device where a file is wanted"
     NOT_EMPTY = "the directory is not empty"
     CLOSED = "the file was closed"
     IO = "input/output error"
@@ -48,13 +49,18 @@ class DiskError(BigFleetError):
 
     def __init__(self, operation: str, path: AnyPath, cause: DiskCause, detail: str = "") -> None:
         self.operation, self.path, self.cause, self.detail = operation, fspath(path), cause, detail
-        super().__init__(f"{operation} {self.path}: {cause.value}{f' ({detail})' if detail else ''}")
+        super().__init__(f"{operation} {self.path}: {self.reason}")
+
+    @property
+    def reason(self) -> str:
+        """The cause with its detail, for a text that names the path itself."""
+        return f"{self.cause.value}{f' ({self.detail})' if self.detail else ''}"
 
 
 class OpenMode(enum.Enum):
     """What `open` wants to find and may do."""
 
-    READ = "an existing file, to read"
+    READ = "an existing file, to read; never a pipe, a socket or a device"
     UPDATE = "an existing file, to read and write"
     CREATE = "no file there yet, to read and write"
     UPDATE_OR_CREATE = "any file or none, to read and write"

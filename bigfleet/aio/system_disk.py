@@ -41,6 +41,7 @@ _CAUSES = {
     errno.ENOTDIR: DiskCause.WRONG_KIND,
     errno.EISDIR: DiskCause.WRONG_KIND,
     errno.ENOTEMPTY: DiskCause.NOT_EMPTY,
+    errno.ENXIO: DiskCause.NO_FILE,  # a socket, or a device without a driver
 }
 
 
@@ -153,7 +154,7 @@ class SystemDisk:
         name = fspath(path)
         with _typed("open", name):
             if mode is OpenMode.READ:
-                return SystemFile(name, _open_file(name, os.O_RDONLY), writable=False)
+                return SystemFile(name, _open_to_read(name), writable=False)
             if mode is OpenMode.UPDATE:
                 return SystemFile(name, _open_file(name, os.O_RDWR), writable=True)
             if mode is OpenMode.CREATE:
@@ -244,6 +245,15 @@ def _open_file(path: str, flags: int) -> int:
     if stat.S_ISDIR(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    return descriptor
+
+
+def _open_to_read(path: str) -> int:
+    # Without waiting: opening a pipe would otherwise last until there is a writer.
+    descriptor = _open_file(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise DiskError("open", path, DiskCause.NO_FILE)
     return descriptor
 
 

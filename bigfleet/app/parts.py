@@ -8,14 +8,19 @@ Rules: `packaging#exit-codes`, `shard#part-ends`, `shard#stopping`.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock
+from bigfleet.aio.disk import DiskError
+from bigfleet.aio.given_files import SETTINGS_BYTES, UnfitFileError, open_to_others, read_given
 from bigfleet.aio.proc import Proc
+from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
 from bigfleet.cli.verbs.version import build_commit
@@ -25,7 +30,7 @@ from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.logs import Level, process_logs
 from bigfleet.obs.loop_lag import sample_loop_lag
 from bigfleet.obs.metrics import Metrics
-from bigfleet.transport.address import ListenAddress
+from bigfleet.transport.address import PLAINTEXT, ListenAddress
 from bigfleet.transport.probes import Reasons, serve_probes
 from bigfleet.transport.tls import TlsStore
 from bigfleet.version import __version__
@@ -134,7 +139,33 @@ def flag_errors(flag: str) -> Iterator[None]:
 
 def tls_store(settings: TlsFlags, log: FilteringBoundLogger) -> TlsStore | None:
     """Load the certificates of the TLS flags; None means plaintext. Later problems are logged."""
-    return settings.tls_store(lambda problem: log.error("tls_problem", problem=problem))
+    return settings.tls_store(
+        lambda problem: log.error("tls_problem", problem=problem),
+        lambda warning: log.warning("secret_open_to_others", file=warning),
+    )
+
+
+def read_flag_file(flag: str, path: Path, limit: int = SETTINGS_BYTES) -> bytes:
+    """Return the content of the file that a flag names; what cannot be read is a `UsageError` with the flag's name."""
+    try:
+        return read_given(SystemDisk(), path, limit)
+    except (DiskError, UnfitFileError) as error:
+        raise UsageError(f"{flag}: {error}") from None
+
+
+def warn_of_open_secret(log: FilteringBoundLogger, *paths: Path | None) -> None:
+    """Warn of each secret file that every user of the host may read."""
+    for path in paths:
+        if path is not None and (warning := open_to_others(SystemDisk(), path)):
+            log.warning("secret_open_to_others", file=warning)
+
+
+def warn_of_plaintext(
+    log: FilteringBoundLogger, listen: ListenAddress, *, secured: bool, what: str = PLAINTEXT
+) -> None:
+    """Warn of a port that other hosts can reach without TLS; on it no caller is asked for an identity."""
+    if not secured and not listen.is_loopback:
+        log.warning("plaintext", listen=str(listen), what=what)
 
 
 async def show_certificate(store: TlsStore, metrics: Metrics, clock: Clock, role: str) -> NoReturn:

@@ -15,7 +15,14 @@ from structlog.typing import FilteringBoundLogger
 from bigfleet.aio.clock import Clock, SystemClock
 from bigfleet.aio.proc import SystemProc
 from bigfleet.app.garbage import freeze_and_resume
-from bigfleet.app.parts import process_log, process_metrics, run_parts, serve_metrics, tls_store
+from bigfleet.app.parts import (
+    process_log,
+    process_metrics,
+    run_parts,
+    serve_metrics,
+    tls_store,
+    warn_of_plaintext,
+)
 from bigfleet.app.provider_flags import ProviderFlags
 from bigfleet.cli.framework.console import Console
 from bigfleet.obs.metrics import Metrics
@@ -49,7 +56,7 @@ class ProviderProcess:
 
 @asynccontextmanager
 async def provider_process(
-    settings: ProviderFlags, console: Console, metrics_addr: ListenAddress | None
+    settings: ProviderFlags, console: Console, addr: ListenAddress, metrics_addr: ListenAddress | None
 ) -> AsyncIterator[ProviderProcess]:
     """Set up logs, signals, metrics and probes; the process is not ready until `run`."""
     proc = SystemProc()
@@ -59,9 +66,9 @@ async def provider_process(
     ):
         async with AsyncExitStack() as stack:
             metrics = process_metrics(PROVIDER_METRICS, console)
-            process = ProviderProcess(
-                proc, SystemClock(), log, metrics, GrpcNet(tls_store(settings, log)), stack
-            )
+            tls = tls_store(settings, log)
+            warn_of_plaintext(log, addr, secured=tls is not None)
+            process = ProviderProcess(proc, SystemClock(), log, metrics, GrpcNet(tls), stack)
             process.metrics_port = await serve_metrics(
                 stack, metrics_addr, metrics, lambda: process.not_ready
             )

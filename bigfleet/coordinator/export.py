@@ -1,7 +1,7 @@
 """The export loop: the leader writes a snapshot into a directory every few minutes; `latest` always names a complete one.
 
 Why: losing all disks then costs at most one interval of writes.
-Must never: move `latest` before its target is durable, remove that target, or end the process over a full disk.
+Must never: let another user read an export, move `latest` before its target is durable, remove that target, or end the process over a full disk.
 Rules: `coordinator#export`.
 """
 
@@ -25,8 +25,6 @@ DEFAULT_KEEP: Final = 12
 LATEST: Final = "latest"
 _TEMPORARY: Final = ".tmp-"
 _NEXT_LATEST: Final = ".latest.tmp"
-_DIRECTORY_MODE: Final = 0o755
-_FILE_MODE: Final = 0o644
 
 
 class ExportDirectory:
@@ -37,13 +35,13 @@ class ExportDirectory:
 
     def add(self, archive: Archive, name: str) -> None:
         """Write one export, point `latest` at it, and remove the oldest ones beyond `keep`."""
-        ensure_directory(self._disk, self._path, _DIRECTORY_MODE)
+        ensure_directory(self._disk, self._path)
         self._clear_leftovers()
         temporary, final = self._at(f"{_TEMPORARY}{name}"), self._at(name)
-        self._disk.mkdir(temporary, permissions=_DIRECTORY_MODE)
+        self._disk.mkdir(temporary)
         for file_name, content in ((META_NAME, archive.meta.text()), (STATE_NAME, archive.state)):
             path = posixpath.join(temporary, file_name)
-            with self._disk.open(path, OpenMode.CREATE, permissions=_FILE_MODE) as file:
+            with self._disk.open(path, OpenMode.CREATE) as file:
                 file.pwrite(0, content)
                 file.fsync()
         self._disk.fsync_directory(temporary)

@@ -12,6 +12,7 @@ from os import fspath
 from typing import Any, Final, NoReturn
 
 from bigfleet.aio.disk import AnyPath, Disk, DiskCause, DiskError
+from bigfleet.aio.given_files import ARCHIVE_BYTES, read_given
 from bigfleet.aio.ids import Ids
 from bigfleet.coordinator.archive import (
     META_NAME,
@@ -36,8 +37,9 @@ def read_archive(disk: Disk, path: AnyPath) -> Archive:
     place = fspath(path)
     try:
         if disk.stat(place).is_directory:
-            return join_archive(disk.read(f"{place}/{META_NAME}"), disk.read(f"{place}/{STATE_NAME}"))
-        return unpack(disk.read(place))
+            meta = read_given(disk, f"{place}/{META_NAME}")
+            return join_archive(meta, read_given(disk, f"{place}/{STATE_NAME}", ARCHIVE_BYTES))
+        return unpack(read_given(disk, place, ARCHIVE_BYTES))
     except CorruptArchiveError as error:
         raise CorruptArchiveError(f"{place}: {error}") from error
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import yaml
 
+from bigfleet.document.strict_yaml import load_strict_yaml
 from bigfleet.kube.errors import LoginError
 
 _PARTS: Final = ("clusters", "contexts", "users")
@@ -149,7 +150,7 @@ def merge(files: Sequence[tuple[str, str]]) -> Kubeconfig:
 
 def _load(path: str, text: str) -> Mapping[str, Any]:
     try:
-        document = yaml.safe_load(text)
+        document = load_strict_yaml(text)
     except yaml.YAMLError as error:
         # The text of the error quotes the file, secrets included, so only the line is shown.
         mark = getattr(error, "problem_mark", None)

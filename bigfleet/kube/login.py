@@ -13,12 +13,14 @@ from typing import Any, Final
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.disk import Disk, DiskError
+from bigfleet.aio.given_files import MIB, UnfitFileError, read_given
 from bigfleet.kube.errors import LoginError
 from bigfleet.kube.kubeconfig import Kubeconfig, Material, Target, merge
 from bigfleet.model.times import ns_of_iso8601
 
 REREAD_S: Final = 60.0
 EXPIRY_MARGIN_S: Final = 60.0
+KUBECONFIG_BYTES: Final = 8 * MIB  # a thousand contexts, each with its certificates written into the file
 ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _HOST: Final = "KUBERNETES_SERVICE_HOST"
 _PORT: Final = "KUBERNETES_SERVICE_PORT"
@@ -120,8 +122,8 @@ class Login:
 
     def _content(self, path: str, last: bytes) -> bytes:
         try:
-            content = self._disk.read(path)
-        except DiskError as error:
+            content = read_given(self._disk, path)
+        except (DiskError, UnfitFileError) as error:
             if last:
                 return last
             raise LoginError(str(error)) from None
@@ -157,7 +159,7 @@ def _in_cluster(environ: Mapping[str, str], disk: Disk) -> Target:
     address = f"[{host}]" if ":" in host else host
     namespace = ""
     if disk.exists(f"{ACCOUNT}/namespace"):
-        namespace = disk.read(f"{ACCOUNT}/namespace").decode(errors="replace").strip()
+        namespace = read_given(disk, f"{ACCOUNT}/namespace").decode(errors="replace").strip()
     return Target(
         server=f"https://{address}:{port}",
         namespace=namespace,
@@ -168,8 +170,8 @@ def _in_cluster(environ: Mapping[str, str], disk: Disk) -> Target:
 
 def _read(disk: Disk, path: str) -> tuple[str, str]:
     try:
-        return path, disk.read(path).decode()
-    except DiskError as error:
+        return path, read_given(disk, path, KUBECONFIG_BYTES).decode()
+    except (DiskError, UnfitFileError) as error:
         raise LoginError(str(error)) from None
     except UnicodeDecodeError:
         raise LoginError(f"{path}: not readable as text") from None

@@ -8,9 +8,12 @@ of every flag.
 
 import errno
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from bigfleet.model.errors import InvalidFieldError
 
+PLAINTEXT = "no TLS: every identity check is skipped, and other hosts can reach this port"
+"""What every program warns of that listens beyond loopback without TLS."""
 _FORMS = "host:port, [ipv6]:port or :port (all interfaces), port 0 to 65535"
 
 
@@ -23,6 +26,16 @@ class ListenAddress:
 
     def __str__(self) -> str:
         return join(self.host, self.port)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this host can reach it; a name other than localhost may lead anywhere."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
 
 def parse_listen(text: str, field: str = "listen address") -> ListenAddress:

@@ -22,7 +22,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from bigfleet.aio.disk import DiskError
+from bigfleet.aio.given_files import UnfitFileError, read_given
 from bigfleet.aio.identity import Identity, Role
+from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.model.errors import BigFleetError, InvalidFieldError
 from bigfleet.transport.identity import bigfleet_uris, sole_identity
 
@@ -245,28 +248,34 @@ def _is_ca(certificate: x509.Certificate) -> bool:
 
 def _fits(key_file: Path, certificate: x509.Certificate) -> bool:
     try:
-        key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
-    except (OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        key = serialization.load_pem_private_key(_content(key_file), password=None)
+    except (CertificateFileError, ValueError, TypeError, UnsupportedAlgorithm):
         return False
     return key.public_key() == certificate.public_key()
 
 
 def _load_certificate(file: Path) -> x509.Certificate:
     try:
-        return x509.load_pem_x509_certificate(file.read_bytes())
-    except OSError as error:
-        raise CertificateFileError(file, error.strerror or "cannot be read") from error
+        return x509.load_pem_x509_certificate(_content(file))
     except ValueError as error:
         raise CertificateFileError(file, "is not a PEM certificate") from error
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return read_given(SystemDisk(), file)
+    except DiskError as error:
+        # The system's own error, by which the command chooses its exit code.
+        raise CertificateFileError(file, error.reason) from error.__cause__ or error
+    except UnfitFileError as error:
+        raise CertificateFileError(file, f"is {error.found}, allowed is {error.allowed}") from error
 
 
 def _load_ca(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     certificate = _load_certificate(directory / CA_CERT)
     key_file = directory / CA_KEY
     try:
-        key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
-    except OSError as error:
-        raise CertificateFileError(key_file, error.strerror or "cannot be read") from error
+        key = serialization.load_pem_private_key(_content(key_file), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise CertificateFileError(key_file, "is not a PEM private key without a password") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():

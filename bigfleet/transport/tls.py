@@ -4,7 +4,7 @@ Why: certificates live for hours and are replaced in place; neither a restart no
 Must never: hand out a pair that does not fit, raise once the first load has succeeded, or put key material into an
 error or a log.
 Rules: `shard#tls`, `wire#identity`: modification times are looked at, unreadable or mismatched files keep the last good
-pair and are tried again next time, the CA bundle is read once.
+pair and are tried again next time, the CA bundle is read once; `packaging#given-files`.
 """
 
 import threading
@@ -18,6 +18,9 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
+from bigfleet.aio.disk import DiskError
+from bigfleet.aio.given_files import UnfitFileError, open_to_others, read_given
+from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.model.errors import BigFleetError, InvalidFieldError
 
 
@@ -69,8 +72,16 @@ _Stamp = tuple[tuple[int, int, int], ...]
 class TlsStore:
     """The newest pair that was good, and the CA bundle of the start."""
 
-    def __init__(self, files: TlsFiles, on_problem: Callable[[str], None]) -> None:
-        """Load everything once; what cannot be used at start raises `TlsMaterialError`."""
+    def __init__(
+        self,
+        files: TlsFiles,
+        on_problem: Callable[[str], None],
+        on_warning: Callable[[str], None] = lambda _warning: None,
+    ) -> None:
+        """Load everything once; what cannot be used at start raises `TlsMaterialError`.
+
+        `on_warning` hears once that every user of the host may read the key.
+        """
         self._files = files
         self._on_problem = on_problem
         self._lock = threading.Lock()  # handshakes ask from the library's threads, channels from the loop
@@ -78,6 +89,8 @@ class TlsStore:
         self._pair = _load_pair(files)
         self._ca_pem = read_ca(files.ca)
         self._reported = ""
+        if warning := open_to_others(SystemDisk(), files.key):
+            on_warning(warning)
 
     @property
     def files(self) -> TlsFiles:
@@ -144,9 +157,11 @@ def _load_pair(files: TlsFiles) -> TlsPair:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise TlsMaterialError(f"{path}: {error.strerror or 'cannot be read'}") from error
+        return read_given(SystemDisk(), path)
+    except DiskError as error:
+        raise TlsMaterialError(f"{path}: {error.reason}") from error
+    except UnfitFileError as error:
+        raise TlsMaterialError(str(error)) from error
 
 
 def _stamp(files: TlsFiles) -> _Stamp:

@@ -42,9 +42,7 @@ ADAPTERS: Mapping[str, Adapter] = {
     "transport/grpc_server.py": Adapter((Rule.NETWORK,), "the system network"),
     "transport/http.py": Adapter((Rule.NETWORK, Rule.CLOCK), "HTTP over real sockets, with its deadlines"),
     "transport/resolve.py": Adapter((Rule.NETWORK,), "names into addresses by the system's resolver"),
-    "transport/tls.py": Adapter(
-        (Rule.DISK, Rule.THREADS), "certificate files, asked for on the threads of gRPC"
-    ),
+    "transport/tls.py": Adapter((Rule.THREADS,), "certificates are asked for on the threads of gRPC"),
     "coordinator/raft/certificates.py": Adapter(
         (Rule.NETWORK, Rule.DISK), "TLS of the Raft port; a key goes through a file in memory"
     ),
@@ -90,12 +88,10 @@ ADAPTERS: Mapping[str, Adapter] = {
     ),
     "bench/memory.py": Adapter((Rule.DISK,), "reads the resident size of the process from the kernel"),
     "bench/meter.py": Adapter((Rule.CLOCK,), "measures CPU and wall time of real work"),
-    "cli/verbs/bench.py": Adapter((Rule.DISK,), "reads and writes the figures that its arguments name"),
+    "cli/verbs/bench.py": Adapter((Rule.DISK,), "writes the figures where its argument says"),
     "cli/verbs/doctor/probes.py": Adapter(
         (Rule.CLOCK, Rule.NETWORK), "asks names, ports and handshakes from where it runs"
     ),
-    "cli/verbs/documents.py": Adapter((Rule.DISK,), "reads the documents that arguments name"),
-    "cli/framework/load.py": Adapter((Rule.DISK,), "reads the file of --config, before there is any seam"),
     "app/coordinator/serve.py": Adapter(
         (Rule.THREADS,), "the lock between the tables' readers and the thread of the log"
     ),

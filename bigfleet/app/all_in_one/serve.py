@@ -18,15 +18,14 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
-from bigfleet.aio.disk import DiskError
+from bigfleet.aio.given_files import INVENTORY_BYTES
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import Seams, system_seams
-from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.all_in_one.command import AllInOneSettings
 from bigfleet.app.all_in_one.event_printer import EventPrinter
 from bigfleet.app.coordinator.command import CoordinatorSettings
 from bigfleet.app.coordinator.serve import members_of, run_replica
-from bigfleet.app.parts import Part, process_log, run_until_stop
+from bigfleet.app.parts import Part, process_log, read_flag_file, run_until_stop
 from bigfleet.app.shard.command import ShardSettings
 from bigfleet.app.shard.serve import run_shard
 from bigfleet.cli.framework.console import Console
@@ -46,7 +45,7 @@ from bigfleet.provider.fake.provider import FakeProvider
 from bigfleet.provider.fake.state import JournalState, NoState
 from bigfleet.shard.epoch import open_data_directory
 from bigfleet.shard.metrics import SHARD_METRICS
-from bigfleet.transport.address import ListenAddress
+from bigfleet.transport.address import PLAINTEXT, ListenAddress
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.resolve import system_resolve
 from bigfleet.version import __version__
@@ -68,9 +67,7 @@ def _world(settings: AllInOneSettings) -> SimulatedFleet:
     if settings.scenario is None:
         return first_fleet()
     try:
-        return read_simulated_fleet(SystemDisk().read(settings.scenario))
-    except DiskError as error:
-        raise UsageError(f"--scenario: {error}") from None
+        return read_simulated_fleet(read_flag_file("--scenario", settings.scenario, INVENTORY_BYTES))
     except InvalidFieldError as error:
         raise UsageError(f"--scenario: {settings.scenario}: {error}") from None
 
@@ -83,6 +80,10 @@ async def _serve(settings: AllInOneSettings, console: Console, world: SimulatedF
         process_log(settings, console, "all-in-one", level=level) as log,
         proc.listen(),
     ):
+        for listen in (settings.shard_listen, settings.coordinator_listen, settings.dashboard_addr):
+            if listen is not None and not listen.is_loopback:
+                # The log shows errors only.
+                console.print_warning(f"{listen}: {PLAINTEXT}")
         seams = system_seams(GrpcNet(), proc)
         async with AsyncExitStack() as stack:
             fleet = _Fleet(settings, seams, world, directory, log)

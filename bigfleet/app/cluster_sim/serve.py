@@ -6,12 +6,11 @@ Rules: `packaging#exit-codes`, `packaging#other-commands`.
 
 import asyncio
 
-from bigfleet.aio.disk import DiskError
+from bigfleet.aio.given_files import INVENTORY_BYTES
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import system_seams
-from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.cluster_sim.command import ClusterSimSettings
-from bigfleet.app.parts import process_log, run_until_stop, tls_store
+from bigfleet.app.parts import process_log, read_flag_file, run_until_stop, tls_store
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.clustersim.core.demand import SimulatedDemand
@@ -24,9 +23,7 @@ from bigfleet.transport.grpc_net import GrpcNet
 def serve(settings: ClusterSimSettings, console: Console) -> int:
     """Run until a signal comes; return the exit code."""
     try:
-        demand = demand_of(SystemDisk().read(settings.demand), settings.cluster_id)
-    except DiskError as error:
-        raise UsageError(f"--demand: {error}") from None
+        demand = demand_of(read_flag_file("--demand", settings.demand, INVENTORY_BYTES), settings.cluster_id)
     except InvalidFieldError as error:
         raise UsageError(f"--demand: {settings.demand}: {error}") from None
     return asyncio.run(_serve(settings, console, demand))

@@ -14,16 +14,22 @@ from typing import Final, Protocol
 
 from structlog.typing import FilteringBoundLogger
 
-from bigfleet.aio.disk import DiskError
 from bigfleet.aio.identity import Role
 from bigfleet.aio.net import Peer, RpcServer, ServerHooks
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import Seams, system_seams
-from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.coordinator.command import SECRET_BYTES, CoordinatorSettings
 from bigfleet.app.dashboard.beside import check_dashboard, dashboard_beside
 from bigfleet.app.garbage import freeze_live_objects
-from bigfleet.app.parts import Part, process_log, process_metrics, run_parts, tls_store
+from bigfleet.app.parts import (
+    Part,
+    process_log,
+    process_metrics,
+    read_flag_file,
+    run_parts,
+    tls_store,
+    warn_of_open_secret,
+)
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
@@ -87,10 +93,7 @@ def members_of(settings: CoordinatorSettings) -> RaftMembers:
 def _secret(settings: CoordinatorSettings) -> bytes:
     if settings.raft_secret_file is None:
         return b""
-    try:
-        secret = SystemDisk().read(settings.raft_secret_file)
-    except DiskError as error:
-        raise UsageError(f"--raft-secret-file: {error}") from None
+    secret = read_flag_file("--raft-secret-file", settings.raft_secret_file)
     if len(secret) < SECRET_BYTES:
         raise UsageError(
             f"--raft-secret-file: {settings.raft_secret_file}: found {len(secret)} bytes, allowed are at least {SECRET_BYTES}"
@@ -109,6 +112,7 @@ async def _serve(settings: CoordinatorSettings, console: Console, members: RaftM
         tls = tls_store(settings, logger)
         seams = system_seams(GrpcNet(tls, _hooks(logger, metrics)), proc)
         _warn_of_plaintext(settings, logger)
+        warn_of_open_secret(logger, settings.raft_secret_file)
         return await run_replica(
             settings, seams, members=members, secret=secret, metrics=metrics, log=logger, tls=tls
         )

@@ -12,11 +12,17 @@ from functools import partial
 import aiohttp
 
 from bigfleet.aio.clock import SystemClock, timeout
-from bigfleet.aio.disk import DiskError
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.dashboard.command import DashboardSettings, trusted_networks
-from bigfleet.app.parts import process_log, run_parts, tls_store
+from bigfleet.app.parts import (
+    process_log,
+    read_flag_file,
+    run_parts,
+    tls_store,
+    warn_of_open_secret,
+    warn_of_plaintext,
+)
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.verbs.version import build_commit
@@ -39,6 +45,7 @@ _SCRAPE_S = 5.0
 _NO_AUTHENTICATION = (
     "Anyone who can reach this dashboard may read it: it requires no token, certificate or proxy."
 )
+_READABLE_ON_THE_WAY = "no --https-cert: pages, and the token of each reader, cross the network unencrypted"
 
 
 def serve(settings: DashboardSettings, console: Console) -> int:
@@ -54,8 +61,8 @@ def _token(settings: DashboardSettings) -> str:
     if settings.token_file is None:
         return ""
     try:
-        token = SystemDisk().read(settings.token_file).decode().strip()
-    except (DiskError, UnicodeDecodeError) as error:
+        token = read_flag_file("--token-file", settings.token_file).decode().strip()
+    except UnicodeDecodeError as error:
         raise UsageError(f"--token-file: {error}") from None
     if not token:
         raise UsageError(
@@ -67,6 +74,13 @@ def _token(settings: DashboardSettings) -> str:
 def _https(settings: DashboardSettings, admission: Admission) -> ssl.SSLContext | None:
     if settings.https_cert is None or settings.https_key is None:
         return None
+    for flag, path in (
+        ("--https-cert", settings.https_cert),
+        ("--https-key", settings.https_key),
+        ("--https-client-ca", settings.https_client_ca),
+    ):
+        if path is not None:
+            read_flag_file(flag, path)  # the TLS library would wait for a pipe, and read a device without end
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -107,6 +121,8 @@ async def _serve(
         process_log(settings, console, "dashboard") as log,
         proc.listen(),
     ):
+        warn_of_plaintext(log, settings.listen, secured=tls is not None, what=_READABLE_ON_THE_WAY)
+        warn_of_open_secret(log, settings.token_file, settings.https_key)
         async with aiohttp.ClientSession() as session:
             clusters = _clusters(contexts, clock)
             options = DashboardOptions(

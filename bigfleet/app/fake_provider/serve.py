@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from bigfleet.aio.given_files import INVENTORY_BYTES, read_given
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.fake_provider.command import FakeProviderSettings
 from bigfleet.app.garbage import collection_paused
@@ -36,7 +37,11 @@ def serve(settings: FakeProviderSettings, console: Console) -> int:
     """Serve until a signal comes; return the exit code."""
     # Validate before anything is opened, so that an error leaves nothing behind.
     options, seeds = options_of(settings), seeds_of(settings)
-    steps = read_script(SystemDisk().read(settings.script)) if settings.script is not None else ()
+    steps = (
+        read_script(read_given(SystemDisk(), settings.script, INVENTORY_BYTES))
+        if settings.script is not None
+        else ()
+    )
     if settings.control_addr is not None:
         check_loopback(settings.control_addr)
     with collection_paused():  # until the machines of the seeds are there
@@ -78,7 +83,7 @@ def options_of(settings: FakeProviderSettings) -> FakeOptions:
 def seeds_of(settings: FakeProviderSettings) -> Seeds:
     """Return the source of the initial machines."""
     if settings.inventory is not None:
-        pools = read_inventory(SystemDisk().read(settings.inventory))
+        pools = read_inventory(read_given(SystemDisk(), settings.inventory, INVENTORY_BYTES))
         return lambda: slots_of(pools)
     if not settings.catalog:
         return no_machines
@@ -99,7 +104,9 @@ def seeds_of(settings: FakeProviderSettings) -> Seeds:
 
 def _catalogue(text: str) -> Catalogue:
     known = {catalogue.name: catalogue for catalogue in CATALOGUES}
-    return known[text] if text in known else read_catalogue(SystemDisk().read(Path(text)))
+    if text in known:
+        return known[text]
+    return read_catalogue(read_given(SystemDisk(), Path(text), INVENTORY_BYTES))
 
 
 async def _serve(
@@ -109,7 +116,7 @@ async def _serve(
     seeds: Seeds,
     steps: tuple[ScriptStep, ...],
 ) -> int:
-    async with provider_process(settings, console, settings.metrics_addr) as process:
+    async with provider_process(settings, console, settings.addr, settings.metrics_addr) as process:
         state = JournalState(settings.state, clock=process.clock) if settings.state is not None else NoState()
         fake = FakeProvider(
             options,

@@ -32,7 +32,7 @@ def options_of(settings: FaultProviderSettings) -> FaultOptions:
 
 
 async def _serve(settings: FaultProviderSettings, console: Console, options: FaultOptions) -> int:
-    async with provider_process(settings, console, settings.metrics_addr) as process:
+    async with provider_process(settings, console, settings.addr, settings.metrics_addr) as process:
         store: StateStore = (
             Volatile() if settings.state is None else Journal(settings.state, clock=process.clock)
         )

@@ -84,7 +84,7 @@ async def _serve(settings: HookProviderSettings, console: Console) -> int:
     disk = SystemDisk()
     source = InventorySource(disk, _absolute(settings), BUNDLED)
     _loaded(source)
-    async with provider_process(settings, console, settings.metrics_addr) as process:
+    async with provider_process(settings, console, settings.addr, settings.metrics_addr) as process:
         clock, log, stack = process.clock, process.log, process.stack
         nodes = ClusterNodes(clock, system_dial(disk, clock))
         stack.push_async_callback(nodes.close)

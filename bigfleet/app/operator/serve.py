@@ -15,6 +15,7 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.disk import Disk
+from bigfleet.aio.given_files import read_given
 from bigfleet.aio.identity import Role
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.rng import SystemRng
@@ -64,7 +65,7 @@ def renderer_of(settings: OperatorSettings, disk: Disk) -> Renderer:
         return StubRenderer(settings.cluster_id, settings.bootstrap_ttl or STUB_TTL_S)
     path = fspath(settings.bootstrap_template_file)
     try:
-        source = disk.read(path).decode()
+        source = read_given(disk, path).decode()
     except UnicodeDecodeError:
         raise BadTemplateError(f"{path}: not readable as text") from None
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
+from bigfleet.aio.given_files import INVENTORY_BYTES, read_given
 from bigfleet.aio.net import PROVIDER_REDIAL, Channel, DialOptions, RpcServer, ServeOptions
 from bigfleet.aio.seams import Seams
 from bigfleet.app.parts import flag_errors
@@ -158,4 +159,4 @@ def _catalogue(settings: ShardSettings, seams: Seams) -> Catalogue:
     known = {catalogue.name: catalogue for catalogue in CATALOGUES}
     if settings.archetypes in known:
         return known[settings.archetypes]
-    return read_catalogue(seams.disk.read(Path(settings.archetypes)))
+    return read_catalogue(read_given(seams.disk, Path(settings.archetypes), INVENTORY_BYTES))

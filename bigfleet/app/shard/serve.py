@@ -26,6 +26,7 @@ from bigfleet.app.parts import (
     serve_metrics,
     show_certificate,
     tls_store,
+    warn_of_plaintext,
 )
 from bigfleet.app.shard.build import RunningShard, listening_shard
 from bigfleet.app.shard.command import ShardSettings
@@ -94,6 +95,7 @@ async def run_shard(
         metrics_port = await serve_metrics(
             stack, settings.metrics_addr, metrics, shard.not_ready, lambda: _remarks(running)
         )
+        warn_of_plaintext(log, settings.listen, secured=tls is not None)
         log.info("listening", port=running.server.port, metrics_port=metrics_port)
         sources = [f"--shard-addr=127.0.0.1:{running.server.port}"]
         if metrics_port:

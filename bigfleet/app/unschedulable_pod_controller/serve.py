@@ -14,6 +14,7 @@ import yaml
 
 from bigfleet.aio.clock import SystemClock, timeout
 from bigfleet.aio.disk import Disk
+from bigfleet.aio.given_files import read_given
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.rng import SystemRng
 from bigfleet.aio.system_disk import SystemDisk
@@ -21,6 +22,7 @@ from bigfleet.app.cluster_access import connect, own_lease
 from bigfleet.app.parts import process_log, process_metrics, run_parts, serve_metrics
 from bigfleet.app.unschedulable_pod_controller.command import PodControllerSettings
 from bigfleet.cli.framework.console import Console
+from bigfleet.document.strict_yaml import load_strict_yaml, problem_of
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.lease import Lease
 from bigfleet.kube.login import find_target
@@ -48,13 +50,11 @@ def load_defaults(settings: PodControllerSettings, disk: Disk) -> PenaltyDefault
         return NO_DEFAULTS
     path = fspath(settings.priority_class_defaults)
     try:
-        document = yaml.safe_load(disk.read(path).decode())
+        document = load_strict_yaml(read_given(disk, path).decode())
     except UnicodeDecodeError:
         raise BadDefaultsError(f"{path}: not readable as text") from None
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" at line {mark.line + 1}" if mark is not None else ""
-        raise BadDefaultsError(f"{path}: not readable as YAML{line}") from None
+        raise BadDefaultsError(f"{path}: not readable as YAML: {problem_of(error)}") from None
     return read_defaults(document, path)
 
 

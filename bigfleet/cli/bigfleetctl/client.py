@@ -73,7 +73,7 @@ def run_with(
     """
     target = target_of(settings, console.environ)
     try:
-        tls = None if target.tls is None else TlsStore(TlsFiles(*target.tls), _ignore)
+        tls = None if target.tls is None else TlsStore(TlsFiles(*target.tls), _ignore, console.print_warning)
     except (BigFleetError, OSError, ValueError) as error:
         raise CommandError(f"TLS files: {error}", ExitCode.USAGE) from error
 

@@ -92,15 +92,19 @@ def _context(name: str, environ: Mapping[str, str]) -> dict[str, str]:
     import yaml
 
     from bigfleet.aio.disk import DiskError
+    from bigfleet.aio.given_files import UnfitFileError, read_given
     from bigfleet.aio.system_disk import SystemDisk
+    from bigfleet.document.strict_yaml import load_strict_yaml, problem_of
 
     path = context_file(environ)
     try:
-        document: Any = yaml.safe_load(SystemDisk().read(path))  # Any: written by the user
+        document: Any = load_strict_yaml(read_given(SystemDisk(), path))  # Any: written by the user
     except DiskError as error:
-        raise UsageError(f"--context: {path}: {error.cause.value}") from None
+        raise UsageError(f"--context: {path}: {error.reason}") from None
+    except UnfitFileError as error:
+        raise UsageError(f"--context: {error}") from None
     except yaml.YAMLError as error:
-        raise UsageError(f"--context: {path}: {' '.join(str(error).split())}") from None
+        raise UsageError(f"--context: {path}: {problem_of(error)}") from None
     contexts = document.get("contexts") if isinstance(document, dict) else None
     if not isinstance(contexts, dict):
         raise UsageError(f"--context: {path}: found no mapping contexts, allowed is contexts by name")

@@ -36,3 +36,7 @@ class Console:
     def print_error(self, text: str) -> None:
         """Write a line to standard error, after the name of the program."""
         self.stderr.write(f"{self.program.name}: {text}\n")
+
+    def print_warning(self, text: str) -> None:
+        """Write a line about something that does not stop the command."""
+        self.print_error(f"warning: {text}")

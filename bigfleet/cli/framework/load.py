@@ -5,12 +5,11 @@ Must never: accept an unknown key, show a masked value, or read anything but the
 Rules: `packaging#settings-sources`, `packaging#kept-variables`, `packaging#common-flags`.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-import yaml
 from pydantic import ValidationError
 
 from bigfleet.cli.framework.errors import UnreadableValueError, UsageError
@@ -20,6 +19,7 @@ from bigfleet.cli.framework.tree import near_miss
 from bigfleet.cli.framework.values import parse_boolean
 
 S = TypeVar("S", bound=Flags)
+_SHOWN: Final = 200  # of a value or key, so that a refusal stays a line
 OtherSettings = Callable[[], Iterable[type[Flags]]]
 
 
@@ -85,26 +85,8 @@ def _from_environment(options: Iterable[Option], environ: Mapping[str, str]) -> 
     return found
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """YAML that refuses a duplicate key, where plain YAML would use the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [key.value for key, _ in node.value]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice is not None:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"key {twice} is given twice", node.start_mark
-            )
-        return super().construct_mapping(node, deep=deep)
-
-
 def _from_file(options: Iterable[Option], path: Path) -> dict[str, _Given]:
-    try:
-        document = yaml.load(path.read_bytes(), Loader=_StrictLoader)  # noqa: S506  a subclass of SafeLoader
-    except OSError as error:
-        raise UsageError(f"--config: {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"--config: {path}: {' '.join(str(error).split())}") from None
+    document = _document(path)
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -114,8 +96,28 @@ def _from_file(options: Iterable[Option], path: Path) -> dict[str, _Given]:
     known = {option.flag: option for option in options if option.cli.in_file and not option.positional}
     for key in document:
         if key not in known:
-            raise UsageError(f"--config: {path}: unknown key {key}{near_miss(str(key), list(known))}")
+            shown = _cut(str(key))
+            raise UsageError(f"--config: {path}: unknown key {shown}{near_miss(shown, list(known))}")
     return {known[key].field: _Given(value, f"file {path}") for key, value in document.items()}
+
+
+def _document(path: Path) -> object:
+    # Imported here: most runs have no file.
+    import yaml
+
+    from bigfleet.aio.disk import DiskError
+    from bigfleet.aio.given_files import UnfitFileError, read_given
+    from bigfleet.aio.system_disk import SystemDisk
+    from bigfleet.document.strict_yaml import load_strict_yaml, problem_of
+
+    try:
+        return load_strict_yaml(read_given(SystemDisk(), path))
+    except DiskError as error:
+        raise UsageError(f"--config: {path}: {error.reason}") from None
+    except UnfitFileError as error:
+        raise UsageError(f"--config: {error}") from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"--config: {path}: {problem_of(error)}") from None
 
 
 def _refuse_unknown_variables(
@@ -184,9 +186,13 @@ def _error_lines(error: ValidationError, options: Iterable[Option], given: Mappi
 
 def _found(option: Option, given: Mapping[str, _Given]) -> str:
     value = given[option.field]
-    shown = "a value" if option.cli.masked else repr(value.value)
+    shown = "a value" if option.cli.masked else _cut(repr(value.value))
     return f"found {shown}" + ("" if value.source == "flag" else f" in {value.source}")
 
 
 def _ways(option: Option) -> str:
     return f" (flag, environment {option.variable}, or file)" if option.variable else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -135,9 +135,13 @@ class TlsFlags(Flags):
             return None
         return TlsFiles(self.tls_cert, self.tls_key, self.tls_ca)
 
-    def tls_store(self, on_problem: Callable[[str], None]) -> "TlsStore | None":
+    def tls_store(
+        self,
+        on_problem: Callable[[str], None],
+        on_warning: Callable[[str], None] = lambda _warning: None,
+    ) -> "TlsStore | None":
         """Load the three files and follow their changes; None means plaintext."""
         from bigfleet.transport.tls import TlsStore
 
         files = self.tls_files()
-        return None if files is None else TlsStore(files, on_problem)
+        return None if files is None else TlsStore(files, on_problem, on_warning)

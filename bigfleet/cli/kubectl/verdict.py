@@ -43,7 +43,7 @@ async def verdicts(
     tls: TlsFlags, shard: str, cluster: str, request: Document, console: Console
 ) -> tuple[str, ...]:
     """Return the shard's verdicts on the needs that match a request."""
-    channel = GrpcNet(tls.tls_store(console.print_error)).dial(shard)
+    channel = GrpcNet(tls.tls_store(console.print_error, console.print_warning)).dial(shard)
     asked = shardread_pb2.InspectNeedsRequest(cluster_id=cluster)
     try:
         frames = [frame async for frame in channel.server_stream(INSPECT, asked, timeout_s=DEADLINE_S)]

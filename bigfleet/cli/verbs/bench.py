@@ -6,10 +6,12 @@ Rules: `engine#bars`.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
 
+from bigfleet.aio.given_files import MIB, read_given
+from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
@@ -21,6 +23,9 @@ from bigfleet.cli.framework.settings import OutputFlags
 if TYPE_CHECKING:  # the engine imports numpy, which takes longer than --help may
     from bigfleet.bench.compare import BenchComparison
     from bigfleet.bench.report import BenchReport, BenchResult
+
+
+_REPORT_BYTES: Final = 16 * MIB  # a report has some hundred figures
 
 
 class EngineSettings(OutputFlags, env_prefix="BIGFLEET_BENCH_ENGINE_"):
@@ -72,6 +77,7 @@ def _engine(settings: EngineSettings, console: Console) -> int:
 
     report = run(plan, names, settings.seed, BenchMeter(settings.repetitions), report_progress)
     if settings.out is not None:
+        # Into what is there, which may be a device: a file that is renamed would take its place.
         settings.out.write_bytes(write_report(report))
     if settings.output == "json":
         console.stdout.write(write_report(report).decode())
@@ -110,8 +116,9 @@ def _read(path: Path) -> "BenchReport":
     from bigfleet.bench.report import read_report
     from bigfleet.document.errors import DocumentError
 
+    content = read_given(SystemDisk(), path, _REPORT_BYTES)
     try:
-        return read_report(path.read_bytes())
+        return read_report(content)
     except DocumentError as error:
         raise CommandError(f"{path}: {error}", ExitCode.USAGE) from None
 

@@ -158,7 +158,7 @@ def _chosen(settings: ConformanceSettings, console: Console, stack: ExitStack) -
         system_settings,
     )
 
-    base = system_settings(tls=settings.tls_store(console.print_error))
+    base = system_settings(tls=settings.tls_store(console.print_error, console.print_warning))
     directory = (
         Path(stack.enter_context(private_directory())) if settings.start or settings.fault_start else None
     )

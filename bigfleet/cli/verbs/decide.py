@@ -18,13 +18,13 @@ from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli
 from bigfleet.cli.framework.output import Column, Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
-from bigfleet.cli.verbs.documents import read_file
+from bigfleet.cli.verbs.documents import DocumentFlags, read_file
 
 if TYPE_CHECKING:  # the engine imports numpy, which takes longer than --help may
     from bigfleet.document.snapshot import SnapshotDocument
 
 
-class DecideSettings(OutputFlags, env_prefix="BIGFLEET_DECIDE_"):
+class DecideSettings(DocumentFlags, OutputFlags, env_prefix="BIGFLEET_DECIDE_"):
     """Flags of `bigfleet decide`."""
 
     file: Annotated[Path, Cli(positional=True, metavar="FILE")] = Field(
@@ -40,7 +40,8 @@ def _decide(settings: DecideSettings, console: Console) -> int:
 
     if settings.batch:
         return _decide_batch(settings, console)
-    console.stdout.write(_answer(settings, console, read_situation(read_file(settings.file, console))))
+    document = read_situation(read_file(settings.file, console, settings.max_document))
+    console.stdout.write(_answer(settings, console, document))
     return ExitCode.DONE
 
 
@@ -66,7 +67,7 @@ def _decide_batch(settings: DecideSettings, console: Console) -> int:
             f"--output: found {settings.output!r}, allowed with --batch is json", ExitCode.USAGE
         )
     code = ExitCode.DONE
-    for document in read_batch(read_file(settings.file, console).splitlines()):
+    for document in read_batch(read_file(settings.file, console, settings.max_document).splitlines()):
         if isinstance(document, DocumentError):
             code = ExitCode.USAGE
             console.stdout.write(write_refusal(document).decode())

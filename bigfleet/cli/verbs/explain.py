@@ -18,7 +18,7 @@ from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli, Dial
 from bigfleet.cli.framework.output import Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
-from bigfleet.cli.verbs.live_shard import ShardFlags, ask, read_snapshot
+from bigfleet.cli.verbs.live_shard import SnapshotFlags, ask, read_snapshot
 from bigfleet.cli.verbs.what_if import read_edit_files
 from bigfleet.explain.tables import machine_listings, machine_title, need_listings, need_title
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # gRPC takes longer to import than --help may
     from bigfleet.aio.net import Channel
 
 
-class ExplainSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_EXPLAIN_"):
+class ExplainSettings(SnapshotFlags, OutputFlags, env_prefix="BIGFLEET_EXPLAIN_"):
     """Flags of `bigfleet explain`."""
 
     file: Annotated[Path | None, Cli(positional=True, metavar="SNAPSHOT")] = Field(
@@ -69,7 +69,7 @@ def _content(settings: ExplainSettings, console: Console) -> dict[str, Any]:
     from bigfleet.explain.what_if import explain_document
 
     document = read_situation(read_snapshot(settings, settings.file, settings.shard, console))
-    edits = read_edit_files(settings.edit, console)
+    edits = read_edit_files(settings, settings.edit, console)
     return explain_document(
         document, edits, need=settings.need, machine=settings.machine, quick=settings.quick, prefix="--"
     )

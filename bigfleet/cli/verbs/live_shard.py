@@ -17,7 +17,7 @@ from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Duration
 from bigfleet.cli.framework.output import rfc3339, time_of
 from bigfleet.cli.framework.settings import TlsFlags
-from bigfleet.cli.verbs.documents import read_file
+from bigfleet.cli.verbs.documents import DocumentFlags, read_file
 
 if TYPE_CHECKING:  # gRPC takes longer to import than --help may
     from google.protobuf.message import Message
@@ -36,6 +36,12 @@ class ShardFlags(TlsFlags):
     timeout: Duration = Field(default=60.0, description="longest time to wait for the shard")
 
 
+class SnapshotFlags(ShardFlags, DocumentFlags):
+    """Flags for a snapshot from a file or from a shard."""
+
+    group_title: ClassVar[str] = "Document flags"
+
+
 def ask(
     settings: ShardFlags, address: str, console: Console, question: "Callable[[Channel], Awaitable[T]]"
 ) -> T:
@@ -45,13 +51,13 @@ def ask(
     return asyncio.run(_ask(settings, address, console, question))
 
 
-def read_snapshot(settings: ShardFlags, file: Path | None, address: str | None, console: Console) -> bytes:
+def read_snapshot(settings: SnapshotFlags, file: Path | None, address: str | None, console: Console) -> bytes:
     """Return the snapshot document from a file or from the last cycle of a running shard; exactly one must be given."""
     if (file is None) == (address is None):
         found = "neither" if file is None else "both"
         raise UsageError(f"SNAPSHOT, --shard: found {found}, allowed is one of the two")
     if file is not None:
-        return read_file(file, console)
+        return read_file(file, console, settings.max_document)
     return ask(settings, address or "", console, lambda channel: snapshot_document(channel, settings.timeout))
 
 
@@ -71,7 +77,7 @@ async def _ask(
 async def _dialled(settings: ShardFlags, console: Console, address: str) -> "AsyncIterator[Channel]":
     from bigfleet.transport.grpc_net import GrpcNet
 
-    channel = GrpcNet(settings.tls_store(console.print_error)).dial(address)
+    channel = GrpcNet(settings.tls_store(console.print_error, console.print_warning)).dial(address)
     try:
         yield channel
     finally:

@@ -19,8 +19,8 @@ from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.framework.kinds import Cli, Dial, Duration
 from bigfleet.cli.framework.output import Column, Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
-from bigfleet.cli.verbs.documents import STDIN, read_file
-from bigfleet.cli.verbs.live_shard import ShardFlags, read_snapshot
+from bigfleet.cli.verbs.documents import STDIN, DocumentFlags, read_file
+from bigfleet.cli.verbs.live_shard import SnapshotFlags, read_snapshot
 from bigfleet.explain.amounts import amounts_text
 from bigfleet.model.action import ActionKind
 from bigfleet.model.errors import InvalidFieldError
@@ -35,7 +35,7 @@ _IDS_SHOWN = 3
 _DAY_S = 86_400
 
 
-class WhatIfSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_WHAT_IF_"):
+class WhatIfSettings(SnapshotFlags, OutputFlags, env_prefix="BIGFLEET_WHAT_IF_"):
     """Flags of `bigfleet what-if`."""
 
     file: Annotated[Path | None, Cli(positional=True, metavar="SNAPSHOT")] = Field(
@@ -82,7 +82,7 @@ def _what_if(settings: WhatIfSettings, console: Console) -> int:
         raise CommandError("--edit: found -, allowed is standard input for one file only", ExitCode.USAGE)
     horizon = _horizon(settings)
     document = read_situation(read_snapshot(settings, settings.file, settings.shard, console))
-    edits = read_edit_files(settings.edit, console)
+    edits = read_edit_files(settings, settings.edit, console)
     if settings.print_snapshot:
         edited = apply_edits(document, edits).document
         if horizon.until_quiet:
@@ -100,14 +100,14 @@ def _horizon(settings: WhatIfSettings) -> "Horizon":
     return Horizon(settings.until_quiet or timed, settings.create_time, settings.drain_time)
 
 
-def read_edit_files(paths: Sequence[Path], console: Console) -> "list[Edit]":
+def read_edit_files(settings: DocumentFlags, paths: Sequence[Path], console: Console) -> "list[Edit]":
     """Return the edits of the files, in order; an error names its file."""
     from bigfleet.document.edits import read_edits
 
     edits: list[Edit] = []
     for path in paths:
         try:
-            edits.extend(read_edits(read_file(path, console)))
+            edits.extend(read_edits(read_file(path, console, settings.max_document)))
         except InvalidFieldError as error:
             # There are several files, so the path inside the document is not enough.
             raise CommandError(f"{path}: {error}", ExitCode.USAGE) from None

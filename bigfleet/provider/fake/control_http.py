@@ -7,7 +7,6 @@ Rules: `providers#fake-control`, `packaging#addresses`, `packaging#http`.
 
 import json
 from http import HTTPStatus
-from ipaddress import ip_address
 from pkgutil import get_data
 from typing import Final
 from urllib.parse import parse_qsl
@@ -52,11 +51,7 @@ _SAFE_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
 
 def check_loopback(address: ListenAddress) -> None:
     """Refuse an address that others than this host could reach."""
-    try:
-        inside = address.host == "localhost" or ip_address(address.host).is_loopback
-    except ValueError:
-        inside = False
-    if not inside:
+    if not address.is_loopback:
         raise InvalidFieldError("control-addr", str(address), "a loopback address, such as 127.0.0.1:9001")
 
 

@@ -12,11 +12,11 @@ import yaml
 
 from bigfleet.document.errors import WHOLE, DocumentError, from_model, quoted, step
 from bigfleet.document.fields import REQUIRED, Fields, Form, checked_texts
+from bigfleet.document.strict_yaml import load_strict_yaml, problem_of
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.machine import CapacityType, MachineState, Shape
 from bigfleet.provider.kit.core.values import DescribedMachine
-from bigfleet.provider.strict_yaml import load_strict_yaml
 from bigfleet.workload.archetype import RACK_KEY
 
 T = TypeVar("T")
@@ -122,10 +122,13 @@ def slots_of(pools: Iterable[Pool]) -> Iterator[DescribedMachine]:
 def read_inventory(data: bytes) -> tuple[Pool, ...]:
     """Read the file of `--inventory`; `DocumentError` names the path of what is invalid."""
     pools = read_items(read_form(parse_yaml(data), FILE), "pools", POOL, pool_of)
-    names = [pool.name for pool in pools]
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise DocumentError(f"pools[{place}].name", f"{quoted(name)} a second time", "each name once")
+    names: set[str] = set()
+    for place, pool in enumerate(pools):
+        if pool.name in names:
+            raise DocumentError(
+                f"pools[{place}].name", f"{quoted(pool.name)} a second time", "each name once"
+            )
+        names.add(pool.name)
     total = sum(pool.count for pool in pools)
     if total > MOST_MACHINES:
         raise DocumentError("pools", f"{total} machines", f"at most {MOST_MACHINES} machines")
@@ -157,8 +160,8 @@ def parse_yaml(data: bytes) -> object:
     """Read one YAML document in which no key is given twice."""
     try:
         return load_strict_yaml(data)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DocumentError(WHOLE, f"broken YAML ({' '.join(str(error).split())})", "YAML") from None
+    except yaml.YAMLError as error:
+        raise DocumentError(WHOLE, f"broken YAML ({problem_of(error)})", "YAML") from None
 
 
 def pool_of(fields: Fields) -> Pool:

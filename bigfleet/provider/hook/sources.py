@@ -9,6 +9,7 @@ import posixpath
 from collections.abc import Mapping, Sequence
 
 from bigfleet.aio.disk import AnyPath, Disk, DiskError
+from bigfleet.aio.given_files import INVENTORY_BYTES, UnfitFileError, read_given
 from bigfleet.provider.hook.core.documents import ENDINGS, HookSets, read_inventory
 from bigfleet.provider.hook.core.errors import InventoryError
 from bigfleet.provider.hook.core.inventory import HookInventory, InventoryEntry, changes_refused
@@ -71,8 +72,8 @@ class InventorySource:
                     inside = [posixpath.join(path, name) for name in names]
                 else:
                     inside = [path]
-                files += [(file, self._disk.read(file)) for file in inside]
-            except DiskError as error:
+                files += [(file, read_given(self._disk, file, INVENTORY_BYTES)) for file in inside]
+            except (DiskError, UnfitFileError) as error:
                 problems.append(str(error))
         if not files and not problems:
             problems.append(f"{', '.join(self._paths)}: no file that ends in {', '.join(ENDINGS)}")

@@ -42,6 +42,7 @@ from bigfleet.provider.kit.state_files import read_state
 from bigfleet.provider.kit.store import StateStore
 from bigfleet.provider.methods import PROVIDER
 from bigfleet.provider.metrics import PROVIDER_METRICS
+from bigfleet.transport.address import PLAINTEXT, parse_listen
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.probes import serve_probes
 from bigfleet.transport.tls import TlsFiles, TlsStore
@@ -150,6 +151,8 @@ class ProviderKit:
         `bigfleet provider-admin repair`; without it Failed machines cannot be repaired.
         """
         net = self._net or self._secured_net(tls)
+        if self._net is None and tls is None and not parse_listen(address).is_loopback:
+            self.log.warning("plaintext", listen=address, what=PLAINTEXT)
         not_ready = ["starting"]
         async with AsyncExitStack() as stack:
             probes = await serve_probes(
@@ -258,7 +261,13 @@ class ProviderKit:
                     "require_shard_san", True, "off without TLS, as there is no certificate"
                 )
             return GrpcNet()
-        return GrpcNet(TlsStore(tls, lambda problem: self.log.error("tls_problem", problem=problem)))
+        return GrpcNet(
+            TlsStore(
+                tls,
+                lambda problem: self.log.error("tls_problem", problem=problem),
+                lambda warning: self.log.warning("secret_open_to_others", file=warning),
+            )
+        )
 
     async def _wait(self, until: Awaitable[object] | None) -> None:
         stop = (

@@ -55,3 +55,22 @@ def test_an_ipv6_host_gets_brackets() -> None:
 )
 def test_a_refused_address_is_explained(number: int, text: str) -> None:
     assert text in listen_problem(OSError(number, "Too many open files"))
+
+
+@pytest.mark.rule("packaging#warnings-at-start")
+@pytest.mark.parametrize(
+    ("text", "loopback"),
+    [
+        ("127.0.0.1:1", True),
+        ("127.9.8.7:1", True),
+        ("[::1]:1", True),
+        ("localhost:1", True),
+        (":1", False),
+        ("0.0.0.0:1", False),
+        ("[::]:1", False),
+        ("10.0.0.1:1", False),
+        ("shard-0:1", False),
+    ],
+)
+def test_only_addresses_of_this_host_are_loopback(text: str, loopback: bool) -> None:
+    assert parse_listen(text).is_loopback == loopback

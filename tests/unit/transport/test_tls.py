@@ -138,3 +138,25 @@ def test_a_pair_does_not_show_its_key(files: TlsFiles) -> None:
     pair = TlsStore(files, print).pair()
     assert "PRIVATE" not in repr(pair)
     assert "2030-01-31" in repr(pair)
+
+
+@pytest.mark.rule("packaging#warnings-at-start")
+def test_a_key_that_every_user_may_read_is_taken_with_a_warning(files: TlsFiles) -> None:
+    heard: list[str] = []
+    TlsStore(files, pytest.fail, heard.append)
+    assert heard == []
+    files.key.chmod(0o644)
+    TlsStore(files, pytest.fail, heard.append)
+    (warning,) = heard
+    assert warning.startswith(f"{files.key}: found mode 0644")
+
+
+@pytest.mark.rule("packaging#given-files")
+def test_a_key_that_became_a_pipe_keeps_the_last_good_pair(files: TlsFiles) -> None:
+    problems: list[str] = []
+    store = TlsStore(files, problems.append)
+    before = store.pair()
+    files.key.unlink()
+    os.mkfifo(files.key)
+    assert store.pair() is before
+    assert problems == [f"{files.key}: found a pipe, a socket or a device, allowed is a regular file"]

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from bigfleet.document.strict_yaml import clipped, load_strict_yaml, problem_of
 from bigfleet.model.machine import Shape
 from bigfleet.provider.hook.core import fields
 from bigfleet.provider.hook.core.errors import InventoryError
@@ -25,7 +26,6 @@ from bigfleet.provider.hook.core.inventory import (
     InventoryEntry,
     faults_of,
 )
-from bigfleet.provider.strict_yaml import load_strict_yaml
 
 ENDINGS = (".yaml", ".yml", ".json", ".csv")
 HookSets = Mapping[str, Mapping[HookKind, str]]
@@ -199,8 +199,12 @@ def _parsed(path: str, content: bytes, faults: FaultList) -> dict[str, Any] | No
     except UnicodeDecodeError:
         faults.add_text("not readable, allowed is UTF-8 text")
         return None
-    except (ValueError, yaml.YAMLError, csv.Error, RecursionError) as error:
-        faults.add_text(f"{' '.join(str(error).split())}, allowed is YAML, JSON or CSV by the file's ending")
+    except yaml.YAMLError as error:
+        faults.add_text(f"{problem_of(error)}, allowed is YAML, JSON or CSV by the file's ending")
+        return None
+    except (ValueError, csv.Error, RecursionError) as error:
+        problem = " ".join(str(error).split())
+        faults.add_text(f"{problem}, allowed is YAML, JSON or CSV by the file's ending")
         return None
     if not isinstance(document, dict):
         faults.add("the file", document, f"a mapping with some of {', '.join(_KEYS)}")
@@ -209,10 +213,11 @@ def _parsed(path: str, content: bytes, faults: FaultList) -> dict[str, Any] | No
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"key {next(name for name in names if names.count(name) > 1)} is given twice")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"key {clipped(name)} is given twice")
+        found[name] = value
     return found
 
 

@@ -230,7 +230,7 @@ def test_a_wrong_config_file_is_refused_naming_the_key(
 
 
 def test_a_config_file_that_is_not_there_is_reported(run: Run, tmp_path: Path) -> None:
-    assert "No such file" in refusal(run, "serve", "--config", str(tmp_path / "absent"))
+    assert "no such file" in refusal(run, "serve", "--config", str(tmp_path / "absent"))
 
 
 @pytest.mark.rule("packaging#settings-sources")

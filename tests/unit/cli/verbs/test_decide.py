@@ -93,7 +93,7 @@ def test_what_is_no_snapshot_is_refused_without_a_traceback(data: bytes) -> None
 def test_a_missing_file_and_a_broken_archive_are_reported(tmp_path: Path) -> None:
     code, out, err = decide(tmp_path / "none.json")
     assert (code, out) == (1, "")
-    assert "none.json: No such file or directory" in err
+    assert "none.json: no such file or directory" in err
     broken = tmp_path / "x.gz"
     broken.write_bytes(b"not gzip")
     assert decide(broken)[0] == 2
@@ -111,3 +111,22 @@ def test_a_batch_answers_line_by_line_and_ends_with_2_when_a_line_was_refused(tm
     path.write_text(f"{line}\n")
     assert decide("--batch", path, "-o", "json")[0] == 0
     assert decide("--batch", path)[0] == 2
+
+
+@pytest.mark.rule("packaging#given-files")
+def test_a_document_is_read_up_to_the_limit_as_it_is_and_decompressed(saved: Path, tmp_path: Path) -> None:
+    size = saved.stat().st_size
+    assert decide(saved, f"--max-document={size}")[0] == 0
+    code, out, err = decide(saved, f"--max-document={size - 1}")
+    assert (code, out) == (2, "")
+    assert (
+        f"{saved}: found {size} bytes, allowed is at most {size - 1} bytes; --max-document allows more" in err
+    )
+    packed = tmp_path / "snapshot.json.gz"
+    packed.write_bytes(gzip.compress(saved.read_bytes()[:100]) + gzip.compress(saved.read_bytes()[100:]))
+    assert decide(packed, f"--max-document={size}")[0] == 0
+    assert f"{packed}, decompressed: found more" in decide(packed, f"--max-document={size - 1}")[2]
+    assert decide("-", f"--max-document={size}", stdin=saved.read_bytes())[0] == 0
+    assert (
+        "standard input: found more" in decide("-", f"--max-document={size - 1}", stdin=saved.read_bytes())[2]
+    )

@@ -115,7 +115,7 @@ def test_a_file_of_edits_that_cannot_be_read_is_named(saved: Path, tmp_path: Pat
     assert err.startswith(f"bigfleet: {path}: document: found broken YAML")
     code, out, err = run("what-if", saved, "--edit", tmp_path / "none.yaml")
     assert (code, out) == (1, "")
-    assert "none.yaml: No such file or directory" in err
+    assert "none.yaml: no such file or directory" in err
 
 
 def test_standard_input_is_good_for_one_file() -> None:

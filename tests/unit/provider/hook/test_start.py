@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
+from bigfleet.document.strict_yaml import load_strict_yaml
 from bigfleet.provider.hook.core import documents
 from bigfleet.provider.kit.journal import Journal
-from bigfleet.provider.strict_yaml import load_strict_yaml
 from bigfleet.testing.disk.image import DiskImage
 from bigfleet.testing.disk.virtual_disk import MemoryDisk, Operation
 from bigfleet.testing.loop import run_virtual

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bigfleet.provider.strict_yaml import MAX_DEPTH, load_strict_yaml
+from bigfleet.document.strict_yaml import MAX_DEPTH, load_strict_yaml, problem_of
 
 DOCUMENTS = [
     "",
@@ -24,6 +24,8 @@ DOCUMENTS = [
     "a:\t1\n\tb: 2",
     "a: \x00",
     "a: b: c",
+    "a: \ud800",
+    "a: \x1b[2J",
     "%YAML 3.0\n---\na: 1\n",
 ]
 
@@ -65,3 +67,38 @@ def test_nesting_without_end_is_refused_and_ends_no_process(text: str, loader: t
 
 def test_the_parser_in_c_is_used_where_there_is_one() -> None:
     assert yaml.CSafeLoader in load_strict_yaml.__defaults__  # type: ignore[operator]  # it has one default
+
+
+@pytest.mark.rule("packaging#given-files")
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: &x 1\nb: *x\n", "line 2, column 4: an alias, allowed are values that are written out"),
+        ("a:\n  <<: {b: 1}\n", "line 2, column 3: a merge key (<<), allowed are values that are written out"),
+        ("a: !!int 3", "a tag (tag:yaml.org,2002:int), allowed are plain values"),
+        ("a: !x 3", "a tag (!x), allowed are plain values"),
+        ("? [1, 2]\n: x", "a key that is a mapping or a list, allowed is a text"),
+        ("a: " + "9" * 5000, "line 1, column 4: a number of 5000 digits, allowed are at most 4300"),
+        ("a: 0b_", "a value that is not of its kind"),
+        ("? " + "k" * 500 + "\n: 1\n? " + "k" * 500 + "\n: 2\n", f"key {'k' * 75}"),
+    ],
+)
+def test_each_trap_is_refused_with_its_place_and_a_few_words(
+    loader: type[yaml.SafeLoader], text: str, problem: str
+) -> None:
+    with pytest.raises(yaml.YAMLError) as caught:
+        load_strict_yaml(text, loader)
+    said = problem_of(caught.value)
+    assert problem in said
+    assert len(said) < 200
+    assert said.isprintable()
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_a_date_is_a_text_and_sixties_are_numbers(loader: type[yaml.SafeLoader]) -> None:
+    assert load_strict_yaml("a: 2001-99-99\nb: 2026-11-18\nc: 1:30\n", loader) == {
+        "a": "2001-99-99",
+        "b": "2026-11-18",
+        "c": 90,
+    }
