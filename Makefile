@@ -65,6 +65,11 @@ test-fast: $(ENV) ## what needs neither sockets nor processes, in under four min
 test-long: $(ENV) ## long properties and fault rounds
 	$(PY) -m pytest -m long $(SIDE_BY_SIDE)
 
+MINUTES ?= 60
+.PHONY: fuzz
+fuzz: $(ENV) ## feed changed bytes to every parser for MINUTES (60), and print a line of figures
+	@$(PY) -m tests.fuzz --minutes $(MINUTES)
+
 .PHONY: testbed e2e
 testbed: $(ENV) ## build the test control plane and Helm into the user's cache (about 16 CPU minutes, once)
 	@$(PY) -m tests.support.control_plane.build tests/testbed
