@@ -50,7 +50,10 @@ READERS: Final[dict[str, Sequence[str]]] = {
     "token": ("bigfleet", "dashboard", "--shard-addr=127.0.0.1:1", "--token-file={}"),
     "Raft secret": (
         *("bigfleet", "coordinator", "--id=c-0", "--replicas=3", "--bootstrap"),
-        *("--peers=c-0=127.0.0.1:7791,c-1=127.0.0.1:7792,c-2=127.0.0.1:7793", "--raft-secret-file={}"),
+        *(
+            "--peers=c-0@127.0.0.1:7791@127.0.0.1:7790,c-1@127.0.0.1:7793@127.0.0.1:7792,c-2@127.0.0.1:7795@127.0.0.1:7794",
+            "--raft-secret-file={}",
+        ),
     ),
     "template": (
         *("bigfleet-operator", "--cluster-id=web", "--shard-addr=127.0.0.1:1"),
