@@ -1,6 +1,7 @@
-"""A log for what peers cause: so many lines a minute about one of them, so many about all, and texts of bounded length.
+"""A log for what peers cause: so many lines a minute about one of them, and so many about all.
 
-Why: a peer decides how often it sends a bad frame and how long the names in it are; it must not decide how much is logged.
+Why: a peer decides how often it sends a bad frame; it must not decide how much is logged. `bigfleet.obs.cutting` bounds the
+texts of every line.
 Must never: log a line behind others that were left out without saying how many, or remember names without bound.
 Rules: `shard#session-log`; ADR-0235.
 
@@ -15,14 +16,13 @@ from typing import Any, Final
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock, monotonic_s
+from bigfleet.model.errors import cut
 
 WINDOW_S: Final = 60.0
 PER_NAME: Final = 5
 """Lines of one event about one peer in a window; enough to see what is wrong and that it goes on."""
 PER_EVENT: Final = 5000
 """Lines of one event about all peers in a window: one for each operator of a large shard that reconnects."""
-TEXT: Final = 500
-"""Characters of a text that is logged; what a peer sends may be as long as its frame."""
 _WINDOWS: Final = 32_768
 _SWEPT_EVERY_S: Final = 1.0
 
@@ -72,8 +72,7 @@ class LimitedLog:
             every.lines += 1
         left_out: dict[str, object] = {"lines_left_out": own.left_out} if own.left_out else {}
         own.left_out = 0
-        short = {key: cut(value) if isinstance(value, str) else value for key, value in values.items()}
-        write(event, **{self._about: name}, **short, **left_out)
+        write(event, **{self._about: name}, **values, **left_out)
 
     def _window(self, event: str, name: str | None, now_s: float) -> _Window:
         window = self._windows.get((event, name))
@@ -91,8 +90,3 @@ class LimitedLog:
         if now_s >= self._sweep_at_s:
             self._sweep_at_s = now_s + _SWEPT_EVERY_S
             self._windows = {key: each for key, each in self._windows.items() if each.until_s > now_s}
-
-
-def cut(text: str) -> str:
-    """Return a text that is fit to be logged or sent back, however long its writer made it."""
-    return text if len(text) <= TEXT else f"{text[:TEXT]}... ({len(text)} characters)"

@@ -18,8 +18,8 @@ from bigfleet.aio.clock import monotonic_s
 from bigfleet.aio.identity import SCHEME, Role
 from bigfleet.aio.net import Call, Code, IdentityRefusedError, Peer, RpcError, RpcRefusedError, ServerStream
 from bigfleet.aio.service import BoundService, ServiceSpec
-from bigfleet.model.errors import InvalidFieldError
-from bigfleet.obs.limited_log import LimitedLog, cut
+from bigfleet.model.errors import InvalidFieldError, cut
+from bigfleet.obs.limited_log import LimitedLog
 from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.ingest_shares import IngestShares
 from bigfleet.shard.session.openings import CrowdedOutError, Openings
