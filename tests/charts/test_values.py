@@ -63,6 +63,13 @@ NOT_BY_VALUE: dict[str, dict[str, str]] = {
         "listing-guard-window": "the default suits providers that are listed every few seconds; by extraArgs",
         "list-timeout": "the default suffices for fleets the chart is made for; by extraArgs",
         "metrics-warmup-cycles": "for scale tests, by extraArgs",
+        **dict.fromkeys(
+            (
+                "max-rows-per-cluster", "max-rollup-bytes", "max-sessions", "max-silent-streams", "hello-timeout",
+                "max-session-age", "ingest-share",
+            ),
+            "the default suits clusters and fleets the chart is made for; by extraArgs",
+        ),
         "phase-attribution-log": "for debugging, by extraArgs",
         "local-bootstrap": "for tests",
         **dict.fromkeys(

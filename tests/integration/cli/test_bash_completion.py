@@ -37,7 +37,7 @@ def offers(program: CliProgram, *words: str, cwd: Path | None = None) -> list[st
             ["--help", "--version", "-h", *sorted({row.name.split()[0] for row in bigfleet.PROGRAM.rows})],
         ),
         (["co"], ["completion", "conformance", "coordinator"]),
-        (["certs", ""], ["--help", "--version", "-h", "init", "issue", "show"]),
+        (["certs", ""], ["--help", "--version", "-h", "init", "issue", "secrets", "show"]),
         (["certs", "is"], ["issue"]),
         (["certs", "issue", "--r"], ["--role"]),
         (["certs", "issue", "--role", ""], ["admin", "cluster", "readonly", "shard"]),

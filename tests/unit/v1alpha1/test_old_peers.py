@@ -29,7 +29,7 @@ from bigfleet.v1alpha1.coordinator_pb2 import (
     TransferOwnership,
 )
 from bigfleet.v1alpha1.provider_pb2 import Resources
-from bigfleet.v1alpha1.shard_pb2 import BootstrapRequest, ReclaimInstruction, ReclaimTarget
+from bigfleet.v1alpha1.shard_pb2 import Acknowledgement, BootstrapRequest, ReclaimInstruction, ReclaimTarget
 from bigfleet.v1alpha1.shardread_pb2 import NeedCoverage, NeedView
 from tests.support.messages import contract_classes, old_peer_classes, without_additions
 
@@ -50,6 +50,8 @@ SUMMARY = ShardSummary(
     partition_key="topology.kubernetes.io/zone",
     idle_machines=3,
     speculative_machines=1,
+    instance_types_left_out=2,
+    zones_left_out=3,
 )
 WITH_ADDITIONS: tuple[Message, ...] = (
     BootstrapRequest(request_id="r", cluster_id="blue", machine_id="m-1"),
@@ -68,6 +70,10 @@ WITH_ADDITIONS: tuple[Message, ...] = (
             released=[MoveMark(machine_id="m-3", move_seq=4)],
             settled=True,
         ),
+        shortfalls_left_out=4,
+    ),
+    Acknowledgement(
+        echo="rollup-refused", shard_epoch=5, problem="needs: found 60000 rows, allowed is at most 50000"
     ),
     SUMMARY,
     Shortfall(priority=5, age_cycles=6, min_unit={"cpu": "4", "memory": "1Gi", "gpu": "1"}),
@@ -117,7 +123,7 @@ def test_the_examples_set_every_addition_of_every_message_that_carries_one() -> 
         if field.number >= 1000
     }
     assert shown == carried
-    assert len(shown) == 29
+    assert len(shown) == 33
 
 
 def test_the_old_peer_knows_neither_the_additions_nor_what_only_they_lead_to() -> None:
