@@ -154,7 +154,8 @@ CACHES: tuple[Fault, ...] = (
     Fault(
         "an inventory whose numbers mean something else is taken for the same",
         _FLEET,
-        "            snapshot.shapes is last.shapes\n            and snapshot.assignments is last.assignments\n            and ",
+        "            snapshot.shapes is last.shapes\n            and snapshot.assignments is last.assignments\n"
+        "            and snapshot.clusters is last.clusters\n            and ",
         "            ",
         "test_an_inventory_that_was_compacted_is_read_anew",
     ),
