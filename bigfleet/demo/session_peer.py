@@ -74,9 +74,13 @@ class SessionPeer:
     async def connect(self) -> None:
         """Open the session and say hello."""
         self._stream = self._channel.bidi(SESSION, wait_for_ready=True)
-        await self.send(
-            pb.OperatorMessage(hello=pb.Hello(cluster_id=self.cluster, protocol_version="v1alpha1"))
-        )
+        hello = pb.OperatorMessage(hello=pb.Hello(cluster_id=self.cluster, protocol_version="v1alpha1"))
+        try:
+            await self.send(hello)
+        except RpcError:
+            if not self._reads:
+                raise
+            # A shard that refuses the certificate ends the stream before it reads; the reader learns the status.
         if self._reads:
             self._reader = asyncio.get_running_loop().create_task(self._read(self._stream))
 
