@@ -174,7 +174,8 @@ async def test_who_has_no_certificate_of_a_cluster_is_refused_without_a_look_at_
 ) -> None:
     for who in (ADMIN, Identity.shard("other")):
         channel = siege.dial(who)
-        assert await sent_first(channel, BAD_FIRST_FRAMES[name]) is Code.PERMISSION_DENIED
+        # A client that still writes when its stream ends may call that INTERNAL; the shard's count says what it was.
+        assert await sent_first(channel, BAD_FIRST_FRAMES[name]) in {Code.PERMISSION_DENIED, Code.INTERNAL}
         assert await end_of(channel.bidi(SESSION, wait_for_ready=True)) is Code.PERMISSION_DENIED  # no frame
     assert await siege.refused("identity") == 4
     await is_served(siege)
