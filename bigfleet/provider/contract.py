@@ -66,7 +66,7 @@ MAX_FURTHER_MARKS: Final = 1_000_000
 MAX_SHARD_EPOCHS: Final = 10_000
 MAX_EPOCH_STEP: Final = 2**32
 """How far one token may raise the epoch of a shard that announces exclusive epochs. An epoch counts the starts of a shard: this
-is one each second for 136 years. Whoever numbers starts by the Unix time in seconds stays below it until 2106."""
+is one each second for 136 years. A caller that numbers starts by the Unix time in seconds stays below it until 2106."""
 LEAST_SEQUENCE: Final = -INT64_MAX - 1
 
 STOCKOUT_PREFIX: Final = "stockout:"

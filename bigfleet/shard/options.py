@@ -21,7 +21,7 @@ class ShardOptions:
     provider_address: str = ""
     advertise_address: str = ""
     plaintext_exposed: bool = False
-    """Whether other hosts can reach the session port and no certificate is asked for; told to people, changes nothing."""
+    """Whether other hosts can reach the session port and no certificate is asked for; shown to people, changes nothing."""
     cycle_interval_s: float = 10.0
     woken_apart_least_s: float = 0.1
     woken_apart_most_s: float = 1.0

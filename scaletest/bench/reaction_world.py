@@ -75,7 +75,7 @@ class ReactionWorld:
             self.accepted_s.append(time.time())
 
     async def start_operator(self, *more: str) -> RunningProgram:
-        """Start the operator, with the defaults of its flags unless told otherwise, and wait for its first roll-up."""
+        """Start the operator, with the defaults of its flags plus any given ones, and wait for its first roll-up."""
         known = len(self.accepted_s)
         self.operator = self._run("bigfleet-operator", OPERATOR, f"--cluster-id={CLUSTER}", *more)
         await self.fleet.until("a roll-up is accepted", lambda: len(self.accepted_s) > known, 2 * _DEADLINE_S)

@@ -96,7 +96,9 @@ class FaultInjectingService:
 
     async def _disturbed(self, intercepted: InterceptedCall) -> bytes:
         rpc, faults = intercepted.rpc, self._faults
-        self._kit().service.admit(intercepted.request, intercepted.call)  # no lie is told to a stranger
+        self._kit().service.admit(
+            intercepted.request, intercepted.call
+        )  # strangers are refused before any planned lie
         wait_s = faults.paused_s(rpc) + faults.wait_s(_CALL_KINDS[rpc])
         if wait_s > 0:
             await self._clock.sleep(wait_s)
