@@ -7,7 +7,6 @@ Rules: `operator#start-order`, `operator#raw-json`.
 """
 
 import base64
-import binascii
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -77,7 +76,7 @@ class _Entry:
             return Material(file=self.file(name))
         try:
             return Material(data=base64.b64decode(encoded, validate=True))
-        except binascii.Error:
+        except ValueError:  # also for text that is not ASCII
             raise LoginError(f"{self.path}: {name}-data is not base64") from None
 
 

@@ -6,7 +6,6 @@ Rules: `packaging#certificate-job`; ADR-0252.
 """
 
 import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -75,5 +74,5 @@ class TlsSecrets:
 def _bytes(data: Mapping[str, Any], key: str) -> bytes:
     try:
         return base64.b64decode(str(data.get(key) or ""), validate=True)
-    except binascii.Error:
+    except ValueError:  # also for text that is not ASCII
         return b""

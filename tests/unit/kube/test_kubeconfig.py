@@ -103,6 +103,7 @@ def test_settings_of_the_connection_are_taken_over() -> None:
         (yaml.safe_dump(config() | {"users": [{"user": {}}]}), "every entry of users must have a name"),
         (yaml.safe_dump(config() | {"users": [{"name": "one", "user": 3}]}), "must be a map"),
         (yaml.safe_dump(config(user={"client-key-data": "%%%"})), "client-key-data is not base64"),
+        (yaml.safe_dump(config(user={"client-key-data": "\u00a0aGk="})), "client-key-data is not base64"),
         (yaml.safe_dump(config(user={"token": 17})), "token must be a text"),
         (
             yaml.safe_dump(config(user={"auth-provider": {"name": "gcp"}})),

@@ -83,6 +83,7 @@ def test_the_second_of_two_first_writers_is_refused() -> None:
             TlsSecret(b"cert", b"", b"", is_ours=False),
         ),
         ({}, {"tls.crt": "not base64"}, TlsSecret(b"", b"", b"", is_ours=False)),
+        ({}, {"tls.crt": "\u00a0aGk="}, TlsSecret(b"", b"", b"", is_ours=False)),
     ],
 )
 def test_what_is_held_is_read_with_its_maker(
