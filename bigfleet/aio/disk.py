@@ -73,6 +73,8 @@ class FileStat:
     size: int
     is_directory: bool
     permissions: int
+    is_file: bool
+    """Whether it is a regular file: no directory, and no pipe, socket or device either."""
 
 
 class File(AbstractContextManager["File"], Protocol):

@@ -1,16 +1,17 @@
-"""Reads a file that a flag, an argument or another file names: a regular file, and no larger than its kind may be.
+"""Reads and replaces files that a flag, an argument or another file names: regular files, and none larger than its kind may be.
 
 Why: such a path may lead to a pipe, which would hold the program up for ever, to a device without an end, or to a file that
-fills the memory. A process reads some of them again while it serves.
-Must never: wait for a writer, or hold more than the limit. Files that a process makes for itself do not come through here:
-a journal has no fixed limit.
+fills the memory. A process reads some of them again while it serves. A device that a new file replaces is gone for the
+whole host.
+Must never: wait for a writer, hold more than the limit, or replace anything but a regular file. Files that a process makes for
+itself do not come through here: a journal has no fixed limit.
 Rules: `packaging#given-files`.
 """
 
 from os import fspath
 from typing import Final
 
-from bigfleet.aio.disk import AnyPath, Disk, DiskCause, DiskError, OpenMode
+from bigfleet.aio.disk import PRIVATE_FILE, AnyPath, Disk, DiskCause, DiskError, OpenMode, atomic_write
 from bigfleet.model.errors import InvalidFieldError
 
 MIB: Final = 2**20
@@ -47,6 +48,22 @@ def read_given(disk: Disk, path: AnyPath, limit: int = SETTINGS_BYTES) -> bytes:
         if error.cause is DiskCause.NO_FILE:
             raise UnfitFileError(path, "a pipe, a socket or a device", "a regular file") from None
         raise
+
+
+def check_replaceable(disk: Disk, path: AnyPath) -> None:
+    """Refuse a path at which there is something other than a regular file, before any work is done for it."""
+    if not disk.exists(path):
+        return
+    found = disk.stat(path)
+    if not found.is_file:
+        kind = "a directory" if found.is_directory else "a pipe, a socket or a device"
+        raise UnfitFileError(path, kind, "a regular file, which is replaced, or a new name")
+
+
+def replace_given(disk: Disk, path: AnyPath, data: bytes, permissions: int = PRIVATE_FILE) -> None:
+    """Write a file atomically in place of the regular file at the path, if there is one."""
+    check_replaceable(disk, path)
+    atomic_write(disk, path, data, permissions)
 
 
 def too_large(path: AnyPath, size: int | None, limit: int) -> UnfitFileError:

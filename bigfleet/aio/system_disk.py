@@ -198,7 +198,12 @@ class SystemDisk:
         with _typed("stat", path):
             found = os.stat(path)
         is_directory = stat.S_ISDIR(found.st_mode)
-        return FileStat(0 if is_directory else found.st_size, is_directory, stat.S_IMODE(found.st_mode))
+        return FileStat(
+            0 if is_directory else found.st_size,
+            is_directory,
+            stat.S_IMODE(found.st_mode),
+            stat.S_ISREG(found.st_mode),
+        )
 
     def exists(self, path: AnyPath) -> bool:
         try:

@@ -8,6 +8,7 @@ import asyncio
 import gzip
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
@@ -145,6 +146,35 @@ def test_endless_standard_input_is_read_no_further_than_allowed(tmp_path: Path) 
         endless.kill()
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "bigfleet: standard input: found more, allowed is at most 8 MiB\n"
+
+
+# Every command that replaces a file that a person names, with the name of the file within what the argument names.
+WRITERS: Final[dict[str, tuple[str, Sequence[str]]]] = {
+    "FILE": ("", ("bigfleetctl", "snapshot", "save", "{}", "--coordinator=127.0.0.1:1")),
+    "FILE of extract": ("", ("bigfleetctl", "snapshot", "extract", "--data-dir=here", "{}")),
+    "--out": ("report.html", ("bigfleet", "conformance", "--target=127.0.0.1:1", "--yes", "--out={}")),
+}
+
+
+@given_files
+@pytest.mark.parametrize("kind", ["pipe", "socket", "directory"])
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_command_replaces_nothing_but_a_regular_file(writer: str, kind: str, tmp_path: Path) -> None:
+    """Run as root, `snapshot save` would have replaced a device for every program of the host."""
+    name, argv = WRITERS[writer]
+    given = tmp_path / "given"
+    if name:
+        given.mkdir()
+    target = given / name
+    with socket.socket(socket.AF_UNIX) as listening:
+        make = {"pipe": os.mkfifo, "socket": lambda path: listening.bind(str(path)), "directory": os.mkdir}
+        make[kind](target)
+        before = os.lstat(target)
+        said = refusal(argv, tmp_path, given)
+        assert os.lstat(target) == before
+    found = "a directory" if kind == "directory" else "a pipe, a socket or a device"
+    place = f"{writer.split(maxsplit=1)[0]}: {target}"
+    assert f"{place}: found {found}, allowed is a regular file, which is replaced, or a new name" in said
 
 
 def aliases() -> bytes:

@@ -1,9 +1,9 @@
 """`bigfleetctl snapshot save`, `restore`, `inspect` and `extract`: backups of the coordinator's tables.
 
 Why: the runbook for lost disks uses these four, so each must refuse whatever would cause more damage.
-Must never: leave an incomplete archive under the given name, write into a directory that a process uses, or restore an
-archive with a wrong checksum.
-Rules: `coordinator#snapshots`, `coordinator#bigfleetctl`.
+Must never: leave an incomplete archive under the given name, replace anything there but a regular file, write into a directory
+that a process uses, or restore an archive with a wrong checksum.
+Rules: `coordinator#snapshots`, `coordinator#bigfleetctl`, `packaging#given-files`.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ class SaveSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
     """Flags of `bigfleetctl snapshot save`."""
 
     file: _File = Field(
-        description="archive to write; an existing file is replaced when the new one is complete"
+        description="archive to write; an existing regular file is replaced when the new one is complete"
     )
 
 
@@ -64,7 +64,7 @@ class ExtractSettings(CtlFlags, env_prefix="BIGFLEETCTL_"):
     """Flags of `bigfleetctl snapshot extract`."""
 
     data_dir: _DataDir = Field(description="data directory of the stopped replica")
-    file: _File = Field(description="archive to write")
+    file: _File = Field(description="archive to write; an existing regular file is replaced")
 
 
 def _save(settings: SaveSettings, console: Console) -> int:
@@ -72,6 +72,8 @@ def _save(settings: SaveSettings, console: Console) -> int:
     from bigfleet.coordinator.archive import join_archive
     from bigfleet.transport.coordinator import SNAPSHOT_SAVE
     from bigfleet.v1alpha1 import coordinator_pb2 as pb
+
+    _check_target(settings.file)
 
     async def ask(ctl: "LeaderConnection") -> int:
         meta, state = b"", bytearray()
@@ -89,6 +91,7 @@ def _extract(settings: ExtractSettings, console: Console) -> int:
     from bigfleet.aio.system_disk import SystemDisk
     from bigfleet.coordinator.offline import extract
 
+    _check_target(settings.file)
     with _exit_codes():
         now_ns = int(console.now().timestamp() * 1e9)
         archive = extract(SystemDisk(), settings.data_dir, now_ns)
@@ -96,13 +99,24 @@ def _extract(settings: ExtractSettings, console: Console) -> int:
     return ExitCode.DONE
 
 
+def _check_target(file: Path) -> None:
+    """Refuse, before anything is fetched, a name that leads to something other than a regular file."""
+    from bigfleet.aio.given_files import UnfitFileError, check_replaceable
+    from bigfleet.aio.system_disk import SystemDisk
+
+    try:
+        check_replaceable(SystemDisk(), file)
+    except UnfitFileError as error:
+        raise UsageError(f"FILE: {error}") from None
+
+
 def _write(file: Path, archive: "Archive", console: Console, settings: CtlFlags, what: str) -> None:
-    from bigfleet.aio.disk import atomic_write
+    from bigfleet.aio.given_files import replace_given
     from bigfleet.aio.system_disk import SystemDisk
     from bigfleet.coordinator.archive import pack
 
     packed = pack(archive)
-    atomic_write(SystemDisk(), file, packed)
+    replace_given(SystemDisk(), file, packed)
     meta = archive.meta
     wire = {
         "index": meta.index,

@@ -1,8 +1,8 @@
 """`bigfleet conformance`: test any provider against the contract, and print its verdict.
 
 Why: the author of a provider, in any language, must know before a shard relies on it.
-Must never: change a machine without permission.
-Rules: `providers#verdict`, `providers#conformance`; exit 0 only for CERTIFIED, 1 otherwise, 2 when the run could not be done.
+Must never: change a machine without permission, or replace anything in the directory of reports but a regular file.
+Rules: `providers#verdict`, `providers#conformance`, `packaging#given-files`; exit 0 only for CERTIFIED, 1 otherwise, 2 when the run could not be done.
 """
 
 from contextlib import ExitStack
@@ -89,6 +89,8 @@ def _conformance(settings: ConformanceSettings, console: Console) -> int:
         raise UsageError("--target: found nothing, allowed is host:port, or --start with a command")
     if not settings.yes and not console.stdin.isatty():
         raise UsageError("--yes: missing, and there is no terminal to ask whether machines may be changed")
+    if settings.out is not None:
+        _check_directory(settings.out)  # now rather than after the run
     return _test(settings, console)
 
 
@@ -221,15 +223,31 @@ def _repeat_flags(settings: ConformanceSettings) -> tuple[str, ...]:
     return tuple(word for flag, value in given.items() if value for word in (flag, str(value)))
 
 
+def _check_directory(directory: Path) -> None:
+    from bigfleet.aio.given_files import UnfitFileError, check_replaceable
+    from bigfleet.aio.system_disk import SystemDisk
+    from bigfleet.provider.conformance.render import FILES
+
+    disk = SystemDisk()
+    if disk.exists(directory) and not disk.stat(directory).is_directory:
+        raise UsageError(f"--out: {directory}: found no directory, allowed is a directory, or a new name")
+    try:
+        for name in FILES:
+            check_replaceable(disk, directory / name)
+    except UnfitFileError as error:
+        raise UsageError(f"--out: {error}") from None
+
+
 def _write(directory: Path, report: "ConformanceReport") -> None:
-    from bigfleet.aio.disk import atomic_write, ensure_directory
+    from bigfleet.aio.disk import ensure_directory
+    from bigfleet.aio.given_files import replace_given
     from bigfleet.aio.system_disk import SystemDisk
     from bigfleet.provider.conformance.render import all_files
 
     disk = SystemDisk()
     ensure_directory(disk, directory, 0o755)
     for name, content in all_files(report).items():
-        atomic_write(disk, directory / name, content.encode("utf-8", "replace"), 0o644)
+        replace_given(disk, directory / name, content.encode("utf-8", "replace"), 0o644)
 
 
 _COLUMNS = (

@@ -180,8 +180,8 @@ class MemoryDisk:
         self.begin("stat", name)
         node = self.image.find("stat", name)
         if isinstance(node, DirectoryNode):
-            return FileStat(0, True, node.permissions)
-        return FileStat(len(node.content), False, node.permissions)
+            return FileStat(0, True, node.permissions, False)
+        return FileStat(len(node.content), False, node.permissions, True)
 
     def exists(self, path: AnyPath) -> bool:
         try:

@@ -150,7 +150,7 @@ def test_exit_codes_tell_what_happened_and_errors_are_one_line(three: Running, t
     follower = (three.wait(three.cluster.leader()) + 1) % 3
     lone = three.cluster.members[follower].grpc_address
     runs = {
-        1: three.ctl("snapshot", "save", tmp_path),  # there is a directory of that name
+        1: three.ctl("snapshot", "save", archive / "b.tar"),  # there is a file where its directory would be
         2: three.ctl("assign-domain", "--key", "rack"),
         4: three.ctl("assign-domain", "--key", "rack", "--value", "r1", "--shard", "nobody"),
         7: bigfleetctl("list-shards", "--coordinator", "127.0.0.1:1", "--timeout", "500ms"),

@@ -1,4 +1,4 @@
-"""Files that a person or program names: regular ones, up to a size, and a word about modes that are too wide."""
+"""Files that a person or program names: regular ones, up to a size, replaced by regular ones alone, with modes that are narrow."""
 
 import os
 import socket
@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from bigfleet.aio.disk import DiskCause, DiskError, OpenMode
-from bigfleet.aio.given_files import UnfitFileError, open_to_others, read_given, size_text
+from bigfleet.aio.given_files import (
+    UnfitFileError,
+    check_replaceable,
+    open_to_others,
+    read_given,
+    replace_given,
+    size_text,
+)
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.testing.disk.virtual_disk import MemoryDisk
 
@@ -55,6 +62,32 @@ def test_a_refused_file_leaves_no_descriptor_open(tmp_path: Path) -> None:
         with pytest.raises(UnfitFileError):
             read_given(SystemDisk(), tmp_path / "pipe")
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", ["pipe", "link", "socket", "directory"])
+def test_nothing_but_a_regular_file_is_replaced(kind: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "directory").mkdir()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        path = tmp_path / kind
+        before = os.lstat(path)
+        with pytest.raises(UnfitFileError) as caught:
+            replace_given(SystemDisk(), path, b"new")
+        assert os.lstat(path) == before
+    found = "a directory" if kind == "directory" else "a pipe, a socket or a device"
+    allowed = "a regular file, which is replaced, or a new name"
+    assert str(caught.value) == f"{path}: found {found}, allowed is {allowed}"
+
+
+def test_a_regular_file_and_a_new_name_may_be_written() -> None:
+    disk = MemoryDisk()
+    for content in (b"first", b"second"):
+        check_replaceable(disk, "/x")
+        replace_given(disk, "/x", content)
+        assert disk.read("/x") == content
 
 
 @pytest.mark.parametrize(("size", "text"), [(1, "1 bytes"), (2**20, "1 MiB"), (2**30, "1024 MiB")])
