@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock
+from bigfleet.aio.connection_report import NO_REPORT, ConnectionReport
 from bigfleet.aio.disk import DiskError
 from bigfleet.aio.given_files import SETTINGS_BYTES, UnfitFileError, open_to_others, read_given
 from bigfleet.aio.proc import Proc
@@ -30,8 +31,7 @@ from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.logs import Level, process_logs
 from bigfleet.obs.loop_lag import sample_loop_lag
 from bigfleet.obs.metrics import Metrics
-from bigfleet.transport.address import PLAINTEXT, ListenAddress
-from bigfleet.transport.connections import NO_REPORT, ConnectionReport
+from bigfleet.transport.address import PLAINTEXT, ListenAddress, is_exposed
 from bigfleet.transport.probes import Reasons, serve_probes
 from bigfleet.transport.tls import TlsStore
 from bigfleet.version import __version__
@@ -168,14 +168,13 @@ def warn_of_plaintext(
     log: FilteringBoundLogger, listen: ListenAddress, *, secured: bool, what: str = PLAINTEXT
 ) -> None:
     """Warn of a port that other hosts can reach without TLS; on it no caller is asked for an identity."""
-    if not secured and not listen.is_loopback:
+    if is_exposed(listen, secured=secured):
         log.warning("plaintext", listen=str(listen), what=what)
 
 
 def show_exposure(metrics: Metrics, *ports: ListenAddress, secured: bool) -> None:
     """Export whether one of these ports is open without TLS beyond loopback."""
-    exposed = not secured and not all(port.is_loopback for port in ports)
-    metrics.gauge("bigfleet_plaintext_exposed").set(exposed)
+    metrics.gauge("bigfleet_plaintext_exposed").set(is_exposed(*ports, secured=secured))
 
 
 async def show_certificate(store: TlsStore, metrics: Metrics, clock: Clock, role: str) -> NoReturn:

@@ -14,18 +14,20 @@ from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock, SystemClock
 from bigfleet.aio.proc import SystemProc
-from bigfleet.app.connections import connection_report, grpc_limits, use_descriptors
+from bigfleet.app.connections import grpc_limits, use_descriptors
 from bigfleet.app.garbage import freeze_and_resume
 from bigfleet.app.parts import (
     process_log,
     process_metrics,
     run_parts,
     serve_metrics,
+    show_exposure,
     tls_store,
     warn_of_plaintext,
 )
 from bigfleet.app.provider_flags import ProviderFlags
 from bigfleet.cli.framework.console import Console
+from bigfleet.obs.connections import connection_report
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.kit.admission import CallerRules, warn_of_opt_outs
 from bigfleet.provider.metrics import PROVIDER_METRICS
@@ -71,6 +73,7 @@ async def provider_process(
             if settings.tls_cert is not None:
                 warn_of_opt_outs(log, CallerRules(settings.require_shard_san, settings.require_fencing))
             tls, clock = tls_store(settings, log), SystemClock()
+            show_exposure(metrics, addr, secured=tls is not None)
             warn_of_plaintext(log, addr, secured=tls is not None)
             use_descriptors(settings.max_connections, log)
             report = connection_report(metrics, log, clock)

@@ -47,6 +47,11 @@ class ListenAddress:
             return False
 
 
+def is_exposed(*ports: ListenAddress, secured: bool) -> bool:
+    """Whether other hosts can reach one of these ports without TLS."""
+    return not secured and not all(port.is_loopback for port in ports)
+
+
 def parse_listen(text: str, field: str = "listen address") -> ListenAddress:
     """Read an address to listen on."""
     host, colon, port = text.rpartition(":")

@@ -7,21 +7,13 @@ a clock: deadlines belong to the listener.
 Rules: `packaging#connection-limits`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from bigfleet.aio.connection_report import RefusedFor
 from bigfleet.model.errors import InvalidFieldError
 
 Key = TypeVar("Key")
-
-
-class RefusedFor(StrEnum):
-    """Why a listener ended a connection that had not proven itself."""
-
-    ADDRESS = "address"
-    FULL = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,25 +129,3 @@ class GrpcLimits:
             raise InvalidFieldError("unproven_per_address", self.unproven_per_address, "at least 1")
         if self.handshake_s <= 0:
             raise InvalidFieldError("handshake_s", self.handshake_s, "more than 0")
-
-
-class Listener(StrEnum):
-    """The kinds of listeners, as metrics and logs name them."""
-
-    GRPC = "grpc"
-    RAFT = "raft"
-    HTTP = "http"
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionReport:
-    """What a process wants to know of its listeners, for metrics and logs; called on any thread, must not block."""
-
-    on_refused: Callable[[Listener, RefusedFor, str], object] = lambda _listener, _reason, _address: None
-    on_shortage: Callable[[Listener, OSError], object] = lambda _listener, _error: None
-    """The system gave no descriptor or memory for a connection."""
-    on_open: Callable[[Listener, int, int], object] = lambda _listener, _open, _limit: None
-    """How many connections are open, and how many may be."""
-
-
-NO_REPORT: Final = ConnectionReport()

@@ -7,10 +7,11 @@ Must never: mix secured and plaintext edges; the TLS flags hold for every gRPC e
 from collections.abc import Sequence
 
 from bigfleet.aio.clock import Clock, SystemClock
+from bigfleet.aio.connection_report import NO_REPORT, ConnectionReport
 from bigfleet.aio.net import DialOptions, ServeOptions, ServerHooks
 from bigfleet.aio.service import BoundService
 from bigfleet.transport.address import parse_listen
-from bigfleet.transport.connections import NO_REPORT, ConnectionReport, GrpcLimits
+from bigfleet.transport.connections import GrpcLimits
 from bigfleet.transport.dispatch import Dispatcher, log_hooks
 from bigfleet.transport.grpc_channel import GrpcChannel
 from bigfleet.transport.grpc_server import GrpcServer, start_server

@@ -17,10 +17,11 @@ import grpc
 import grpc.aio
 
 from bigfleet.aio.clock import Clock
+from bigfleet.aio.connection_report import ConnectionReport, Listener
 from bigfleet.aio.net import ListenError, Metadata, Peer, RpcError, ServeOptions
 from bigfleet.aio.service import BoundMethod, BoundService, RpcKind
 from bigfleet.transport.address import ListenAddress, listen_problem
-from bigfleet.transport.connections import ConnectionReport, GrpcLimits, Listener
+from bigfleet.transport.connections import GrpcLimits
 from bigfleet.transport.descriptors import DescriptorShares
 from bigfleet.transport.dispatch import Dispatcher
 from bigfleet.transport.grpc_warden import CallingPeers, Warden, WardenLimits

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from bigfleet.transport.connections import ConnectionReport, Listener, RefusedFor
+from bigfleet.aio.connection_report import ConnectionReport, Listener, RefusedFor
 
 LOOK_S: Final = 0.25
 FULL_FRACTION: Final = 0.75

@@ -18,16 +18,11 @@ from typing import Final
 
 import structlog
 
+from bigfleet.aio.connection_report import NO_REPORT, ConnectionReport, Listener
 from bigfleet.aio.net import ListenError
 from bigfleet.transport.accepting import PacedListener, bind_all, release
 from bigfleet.transport.address import ListenAddress, listen_problem
-from bigfleet.transport.connections import (
-    NO_REPORT,
-    BookLimits,
-    ConnectionBook,
-    ConnectionReport,
-    Listener,
-)
+from bigfleet.transport.connections import BookLimits, ConnectionBook
 from bigfleet.transport.descriptors import DescriptorShares
 
 MAX_CONNECTIONS: Final = 64

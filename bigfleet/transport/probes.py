@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Final
 
+from bigfleet.aio.connection_report import NO_REPORT, ConnectionReport
 from bigfleet.transport.address import parse_http_listen
-from bigfleet.transport.connections import NO_REPORT, ConnectionReport
 from bigfleet.transport.http import HttpLimits, HttpRequest, HttpResponse, HttpServer
 
 MetricsText = Callable[[str], tuple[bytes, str]]

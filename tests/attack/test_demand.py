@@ -5,6 +5,7 @@ and far below what each attack took before its limit was built. Findings A6 to A
 """
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -97,16 +98,33 @@ async def comes_true(fact: Callable[[], Awaitable[bool]]) -> None:
 async def test_rows_beyond_the_limit_refuse_the_roll_up_and_the_last_demand_stays(tmp_path: Path) -> None:
     async with shard(tmp_path, "--max-rows-per-cluster", "50") as program, operator(program) as peer:
         assert await send(peer, (row(value=f"v{number}") for number in range(50))) == ""
-
-        async def fifty() -> bool:
-            return await rows_of_demand(program) == 50
-
-        await comes_true(fifty)
+        await comes_true(partial(demands, program, 50))
         problem = await send(peer, (row(value=f"w{number}") for number in range(51)))
         assert problem == "needs: found '51 rows', allowed is at most 50 (--max-rows-per-cluster)"
         assert await rows_of_demand(program) == 50
         assert await program.metric('bigfleet_shard_rollup_refusals_total{reason="rows"}') == 1
         assert await send(peer, [row()]) == ""  # the session goes on
+
+
+@pytest.mark.rule("wire#rollup-limits", "shard#rollup-ingest")
+async def test_bytes_beyond_the_limit_refuse_the_roll_up_before_it_is_read(tmp_path: Path) -> None:
+    async with shard(tmp_path, "--max-rollup-bytes", "64KiB") as program, operator(program) as peer:
+        assert await send(peer, [row()]) == ""
+        # Demand of another cluster: to read it would give another reason.
+        before, message = len(peer.acks), shard_pb2.OperatorMessage()
+        message.rollup.cluster_id = "x" * (64 << 10)
+        await peer.send(message)
+        await peer.until(lambda: len(peer.acks) > before)
+        problem = peer.acks[-1].problem
+        assert re.fullmatch(
+            r"rollup: found '655\d\d bytes', allowed is at most 65536 bytes \(--max-rollup-bytes\)", problem
+        )
+        assert await program.metric('bigfleet_shard_rollup_refusals_total{reason="bytes"}') == 1
+        await comes_true(partial(demands, program, 1))
+
+
+async def demands(program: AwaitedProgram, rows: int) -> bool:
+    return await rows_of_demand(program) == rows
 
 
 @pytest.mark.rule("wire#rollup-limits")

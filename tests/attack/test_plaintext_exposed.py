@@ -17,6 +17,11 @@ from tests.support.program import AwaitedProgram, outcome, running
 pytestmark = [pytest.mark.integration, pytest.mark.rule("packaging#plaintext-exposed")]
 SERIES = "bigfleet_plaintext_exposed"
 FREE = ("--metrics-addr=127.0.0.1:0", "--log-format=json")
+POOLS = "pools: [{name: m, count: 1, instance_type: t, zones: [a], resources: {cpu: 4}}]\n"
+INVENTORY = (
+    "hooks: {configure: ./hook, drain: ./hook}\n"
+    "machines: [{id: m, ref: h, instance_type: g, zone: z, capacity_type: bare-metal, resources: {cpu: 4}}]\n"
+)
 EVERYWHERE, LOOPBACK = "--listen=:0", "--listen=127.0.0.1:0"
 
 
@@ -51,6 +56,25 @@ def test_a_shard_on_loopback_or_with_tls_has_nothing_to_say(tmp_path: Path) -> N
             async with running("bigfleet", "shard", *flags, data, *FREE) as shard:
                 assert await exposed(shard) == 0
                 assert PLAINTEXT not in (await shard.get("/readyz"))[1]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("program", ["bigfleet-fake-provider", "bigfleet-hook-provider"])
+def test_a_provider_says_so_too(program: str, tmp_path: Path) -> None:
+    (tmp_path / "hook").write_text("#!/bin/sh\n")
+    (tmp_path / "hook").chmod(0o700)
+    inventory = tmp_path / "inventory.yaml"
+    inventory.write_text(INVENTORY if "hook" in program else POOLS)
+    secured = tls(tmp_path, Identity.shard("provider"))
+
+    async def story() -> None:
+        for number, (flags, wanted) in enumerate(
+            ((("--addr=:0",), 1), (("--addr=127.0.0.1:0",), 0), (("--addr=:0", *secured), 0))
+        ):
+            own = (f"--inventory={inventory}", f"--state={tmp_path / str(number)}")
+            async with running(program, *flags, *own, *FREE) as provider:
+                assert await exposed(provider) == wanted
 
     asyncio.run(story())
 

@@ -15,11 +15,12 @@ from typing import Final, Protocol
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import SystemClock
+from bigfleet.aio.connection_report import ConnectionReport
 from bigfleet.aio.identity import Role
 from bigfleet.aio.net import Peer, RpcServer, ServerHooks
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import Seams, system_seams
-from bigfleet.app.connections import connection_report, grpc_limits, use_descriptors
+from bigfleet.app.connections import grpc_limits, use_descriptors
 from bigfleet.app.coordinator.command import SECRET_BYTES, CoordinatorSettings
 from bigfleet.app.dashboard.beside import check_dashboard, dashboard_beside
 from bigfleet.app.garbage import freeze_live_objects
@@ -46,9 +47,9 @@ from bigfleet.coordinator.raft.certificates import RaftTls
 from bigfleet.coordinator.raft.membership import RaftMembers, members_from_flags
 from bigfleet.coordinator.raft.peer_calls import GrpcPeerCalls
 from bigfleet.coordinator.raft.raft_log import RaftLog, RaftSettings
+from bigfleet.obs.connections import connection_report
 from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.metrics import Metrics
-from bigfleet.transport.connections import ConnectionReport
 from bigfleet.transport.coordinator import COORDINATOR
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.probes import serve_probes

@@ -21,7 +21,6 @@ from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.rng import SystemRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.cluster_access import connect, own_lease
-from bigfleet.app.connections import connection_report
 from bigfleet.app.garbage import freeze_and_resume, pause_collection, unfreeze_and_resume
 from bigfleet.app.operator.command import DEFAULT_ROLLUP_S, OperatorSettings
 from bigfleet.app.parts import (
@@ -37,6 +36,7 @@ from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.lease import Lease
 from bigfleet.kube.login import find_target
 from bigfleet.model.errors import BigFleetError
+from bigfleet.obs.connections import connection_report
 from bigfleet.operator.cluster_operator import ClusterOperator
 from bigfleet.operator.core.bootstrap import STUB_TTL_S, Renderer, StubRenderer, TemplateRenderer
 from bigfleet.operator.core.template.errors import TemplateError

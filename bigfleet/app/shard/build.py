@@ -31,6 +31,7 @@ from bigfleet.shard.epoch import DataDirectory
 from bigfleet.shard.options import ShardOptions
 from bigfleet.shard.read.recording_audit import RecordingAudit
 from bigfleet.shard.shard import IN_PROCESS_FAKE, Shard
+from bigfleet.transport.address import is_exposed
 from bigfleet.wire.rollup_limits import RollupLimits
 from bigfleet.workload.archetype import Catalogue
 from bigfleet.workload.catalogues import CATALOGUES, REALISTIC
@@ -43,7 +44,7 @@ def options_of(settings: ShardSettings) -> ShardOptions:
         shard_id=settings.id,
         provider_address=settings.provider_addr,
         advertise_address=settings.advertise_addr or str(settings.listen),
-        plaintext_exposed=settings.tls_cert is None and not settings.listen.is_loopback,
+        plaintext_exposed=is_exposed(settings.listen, secured=settings.tls_cert is not None),
         cycle_interval_s=settings.cycle_interval,
         list_timeout_s=settings.list_timeout,
         execute_concurrency=settings.execute_concurrency,

@@ -16,7 +16,7 @@ from bigfleet.aio.net import Peer, ServerHooks
 from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.seams import Seams, system_seams
 from bigfleet.aio.system_disk import SystemDisk
-from bigfleet.app.connections import connection_report, grpc_limits, use_descriptors
+from bigfleet.app.connections import grpc_limits, use_descriptors
 from bigfleet.app.dashboard.beside import dashboard_beside
 from bigfleet.app.free_memory import give_back_free_memory
 from bigfleet.app.garbage import freeze_live_objects
@@ -36,6 +36,7 @@ from bigfleet.app.shard.build import RunningShard, listening_shard
 from bigfleet.app.shard.command import ShardSettings
 from bigfleet.app.switch_interval import short_switch_interval
 from bigfleet.cli.framework.console import Console
+from bigfleet.obs.connections import connection_report
 from bigfleet.obs.limited_log import LimitedLog
 from bigfleet.obs.loop_lag import sample_loop_lag
 from bigfleet.obs.metrics import Metrics

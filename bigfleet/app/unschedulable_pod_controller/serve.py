@@ -19,7 +19,6 @@ from bigfleet.aio.proc import SystemProc
 from bigfleet.aio.rng import SystemRng
 from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.cluster_access import connect, own_lease
-from bigfleet.app.connections import connection_report
 from bigfleet.app.parts import process_log, process_metrics, run_parts, serve_metrics
 from bigfleet.app.unschedulable_pod_controller.command import PodControllerSettings
 from bigfleet.cli.framework.console import Console
@@ -27,6 +26,7 @@ from bigfleet.document.strict_yaml import load_strict_yaml, problem_of
 from bigfleet.kube.kubeconfig import Target
 from bigfleet.kube.lease import Lease
 from bigfleet.kube.login import find_target
+from bigfleet.obs.connections import connection_report
 from bigfleet.podcontroller.controller import COMPONENT, PodController, PodControllerOptions
 from bigfleet.podcontroller.core.penalties import (
     NO_DEFAULTS,

@@ -13,18 +13,13 @@ from collections.abc import Callable
 from traceback import clear_frames
 from typing import Final
 
+from bigfleet.aio.connection_report import NO_REPORT, ConnectionReport, Listener
 from bigfleet.coordinator.log import FatalLogError
 from bigfleet.coordinator.raft.certificates import RaftTls, replica_problem
 from bigfleet.coordinator.raft.pipes import FRAME_BYTES, FrameMeter, PipeEnd
 from bigfleet.transport.accepting import PacedListener, bind_all
 from bigfleet.transport.address import ListenAddress, listen_problem
-from bigfleet.transport.connections import (
-    NO_REPORT,
-    BookLimits,
-    ConnectionBook,
-    ConnectionReport,
-    Listener,
-)
+from bigfleet.transport.connections import BookLimits, ConnectionBook
 from bigfleet.transport.descriptors import DescriptorShares, is_shortage
 
 HANDSHAKE_S: Final = 5.0

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.clock import Clock, monotonic_s, timeout
+from bigfleet.aio.connection_report import NO_REPORT, ConnectionReport
 from bigfleet.aio.disk import Disk
 from bigfleet.aio.ids import Ids
 from bigfleet.aio.rng import Rng
@@ -42,7 +43,6 @@ from bigfleet.coordinator.raft.replica_status import ReplicaStatus
 from bigfleet.coordinator.raft.startup import StartFlags
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.address import ListenAddress, parse_listen
-from bigfleet.transport.connections import NO_REPORT, ConnectionReport
 
 HAND_OVER_S = 1.0
 DRAIN_S = 2.0

@@ -15,12 +15,12 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
+from bigfleet.aio.connection_report import NO_REPORT, ConnectionReport, Listener
 from bigfleet.coordinator.log import FatalLogError
 from bigfleet.coordinator.raft.certificates import RaftTls, replica_problem
 from bigfleet.coordinator.raft.pipes import PipeEnd
 from bigfleet.coordinator.raft.raft_gate import HANDSHAKE_S, LOOPBACK, RaftGate, forget_frames
 from bigfleet.transport.address import ListenAddress
-from bigfleet.transport.connections import NO_REPORT, ConnectionReport, Listener
 from bigfleet.transport.descriptors import is_shortage
 
 PROBE_S = 10.0

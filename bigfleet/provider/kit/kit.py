@@ -20,12 +20,13 @@ from bigfleet.aio.rng import Rng, SystemRng
 from bigfleet.model.errors import BigFleetError, InvalidFieldError
 from bigfleet.model.machine import MachineState
 from bigfleet.model.times import rfc3339_of_s
+from bigfleet.obs.connections import connection_report
 from bigfleet.obs.exposition import metrics_text
 from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.contract import IDLE_CONNECTION_S, SERVICE
 from bigfleet.provider.errors import OutOfPositionError, ProviderError
 from bigfleet.provider.kit.admin import AdminSocket
-from bigfleet.provider.kit.admission import CallerRules, warn_of_opt_outs
+from bigfleet.provider.kit.admission import CallerRules
 from bigfleet.provider.kit.audit import RepairAudit, RepairAuditLog
 from bigfleet.provider.kit.backend import Backend, Deletes, KnowsReadiness, SubstrateEvent
 from bigfleet.provider.kit.core.calls import CallRules
@@ -35,6 +36,7 @@ from bigfleet.provider.kit.core.transitions import repair
 from bigfleet.provider.kit.core.values import MachineRecord, Timestamp
 from bigfleet.provider.kit.encoding import RecordCodec
 from bigfleet.provider.kit.limits import Limits
+from bigfleet.provider.kit.listening import make_net, show_exposure
 from bigfleet.provider.kit.observer import ProviderObserver
 from bigfleet.provider.kit.refresh import Refreshed
 from bigfleet.provider.kit.reset_marks import checked_reset
@@ -44,10 +46,9 @@ from bigfleet.provider.kit.state_files import read_state
 from bigfleet.provider.kit.store import StateStore
 from bigfleet.provider.methods import PROVIDER
 from bigfleet.provider.metrics import PROVIDER_METRICS
-from bigfleet.transport.address import PLAINTEXT, parse_listen
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.probes import serve_probes
-from bigfleet.transport.tls import TlsFiles, TlsStore
+from bigfleet.transport.tls import TlsFiles
 from bigfleet.version import __version__
 
 STOP_GRACE_S = 10.0
@@ -155,13 +156,14 @@ class ProviderKit:
         `metrics_address` serves metrics and probes over HTTP, `0` turns that off. `admin_socket` is the socket file for
         `bigfleet provider-admin repair`; without it Failed machines cannot be repaired.
         """
-        net = self._net or self._secured_net(tls)
-        if self._net is None and tls is None and not parse_listen(address).is_loopback:
-            self.log.warning("plaintext", listen=address, what=PLAINTEXT)
+        report = connection_report(self._metrics, self.log, self.clock)
+        net = self._net or make_net(tls, self._dependencies.admission, report, self.log)
+        if self._net is None:  # of another net it is not known whether it has certificates
+            show_exposure(address, self._metrics, self.log, secured=tls is not None)
         not_ready = ["starting"]
         async with AsyncExitStack() as stack:
             probes = await serve_probes(
-                metrics_address, metrics_text(self._metrics.registry), lambda: not_ready
+                metrics_address, metrics_text(self._metrics.registry), lambda: not_ready, report=report
             )
             if probes is not None:
                 stack.push_async_callback(probes.stop)
@@ -274,22 +276,6 @@ class ProviderKit:
         if self._running is None:
             raise NotStartedError
         return self._running
-
-    def _secured_net(self, tls: TlsFiles | None) -> GrpcNet:
-        if tls is None:
-            if self._dependencies.admission.require_shard_san:
-                raise InvalidFieldError(
-                    "require_shard_san", True, "off without TLS, as there is no certificate"
-                )
-            return GrpcNet()
-        warn_of_opt_outs(self.log, self._dependencies.admission)
-        return GrpcNet(
-            TlsStore(
-                tls,
-                lambda problem: self.log.error("tls_problem", problem=problem),
-                lambda warning: self.log.warning("secret_open_to_others", file=warning),
-            )
-        )
 
     async def _wait(self, until: Awaitable[object] | None) -> None:
         stop = (

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from bigfleet.aio.connection_report import ConnectionReport
 from bigfleet.aio.net import Call, DialOptions, RedialPolicy
 from bigfleet.aio.service import ServiceSpec
-from bigfleet.transport.connections import ConnectionReport, GrpcLimits
+from bigfleet.transport.connections import GrpcLimits
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.grpc_server import GrpcServer
 from bigfleet.transport.grpc_warden import connections_of, end_connection

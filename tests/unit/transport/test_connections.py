@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bigfleet.aio.connection_report import RefusedFor
 from bigfleet.model.errors import InvalidFieldError
-from bigfleet.transport.connections import BookLimits, ConnectionBook, Departure, GrpcLimits, RefusedFor
+from bigfleet.transport.connections import BookLimits, ConnectionBook, Departure, GrpcLimits
 from bigfleet.transport.descriptors import RESERVE, DescriptorShares
 from bigfleet.transport.grpc_warden import CallingPeers, Place, WardenLimits, place_of, victims
 

@@ -13,17 +13,23 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]  # ships no type marker
 from grpc_reflection.v1alpha import reflection_pb2  # type: ignore[import-untyped]  # ships no type marker
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from bigfleet.aio.net import Code, RpcError, RpcServer
 from bigfleet.aio.service import ServiceSpec
 from bigfleet.model.machine import MachineState as S
+from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.contract import SERVICE, OperationKind
 from bigfleet.provider.kit.core.fence import FencingToken
 from bigfleet.provider.kit.journal import Journal
 from bigfleet.provider.kit.kit import ProviderKit
 from bigfleet.provider.kit.limits import Limits
 from bigfleet.provider.kit.raw_client import RawProviderClient
+from bigfleet.provider.kit.store import Volatile
+from bigfleet.provider.metrics import PROVIDER_METRICS
 from bigfleet.providerkit.scripted import ScriptedBackend
+from bigfleet.transport.address import PLAINTEXT
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.health import CHECK
 
@@ -178,6 +184,24 @@ async def test_serve_runs_until_it_is_stopped(tmp_path: Path) -> None:
         await serving
     # The directory is free again.
     list(Journal(tmp_path / "state").open())
+
+
+@pytest.mark.rule("packaging#plaintext-exposed", "packaging#warnings-at-start")
+@pytest.mark.parametrize(("address", "exposed"), [(":0", 1), ("127.0.0.1:0", 0)])
+async def test_serve_says_whether_others_reach_it_without_tls(address: str, exposed: int) -> None:
+    metrics = Metrics(PROVIDER_METRICS, CollectorRegistry(), version="v", commit="c")
+    with capture_logs() as logged:
+        kit = ProviderKit(ScriptedBackend(), store=Volatile(), name="acme", metrics=metrics)
+        serving = asyncio.ensure_future(kit.serve(address))
+        await until(lambda: bool(kit._servers))
+        serving.cancel()
+        await asyncio.wait([serving])
+    assert metrics.registry.get_sample_value("bigfleet_plaintext_exposed") == exposed
+    assert [line["what"] for line in logged if line["event"] == "plaintext"] == [PLAINTEXT] * exposed
+    # Its listener reports to the same metrics.
+    limit = metrics.registry.get_sample_value("bigfleet_connections_limit", {"listener": "grpc"})
+    assert limit is not None
+    assert limit > 0
 
 
 @pytest.mark.rule("providers#health-reflection")

@@ -71,8 +71,9 @@ async def test_a_shard_moves_machines_in_its_own_name_only(
         await code_of(shard.create("m-1", FencingToken("shard-1", 1, 1))),
         await code_of(admin.create("m-1", FencingToken("shard-0", 1, 2))),
         await code_of(admin.list()),
+        await code_of(admin.get("m-0")),
     ]
-    assert codes == [Code.PERMISSION_DENIED] * 3
+    assert codes == [Code.PERMISSION_DENIED] * 4
     assert len((await shard.list()).machines) == 4
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from bigfleet.aio.connection_report import ConnectionReport
 from bigfleet.aio.identity import ADMIN, Identity, Role
 from bigfleet.coordinator.log import FatalLogError
 from bigfleet.coordinator.raft import raft_gate as raft_gate_module
@@ -25,7 +26,7 @@ from bigfleet.coordinator.raft.raft_gate import LIMITS, RaftGate
 from bigfleet.coordinator.raft.relays import Relays
 from bigfleet.coordinator.raft.replica import Replica
 from bigfleet.transport.address import ListenAddress
-from bigfleet.transport.connections import BookLimits, ConnectionReport
+from bigfleet.transport.connections import BookLimits
 from bigfleet.transport.tls import TlsFiles, TlsStore
 from tests.support.certificates import Authority
 from tests.support.coordinator.local_cluster import LocalCluster
