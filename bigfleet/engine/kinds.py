@@ -26,6 +26,8 @@ from bigfleet.model.resources import Resources
 
 _ANSWERS_PER_ROW = 8  # a row asks seven questions at most
 _SPARE_BYTES, _ANSWER_BYTES = 4 << 20, 512  # of an answer about no kinds: its array, its key and their texts
+# Beyond what usual keys have: a tenant may ask with a thousand values in each of its rows, and the keys hold them.
+_SPARE_TEXTS, _VALUE_BYTES = 4 << 20, 50
 
 Numbers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
@@ -180,14 +182,19 @@ class Kinds:
         self._forget_answers()
 
     def forget_unused(self, rows: int) -> None:
-        """Forget the answers about demand once there are many more than so many rows can have asked for."""
+        """Forget the answers about demand once there are many more than so many rows can have asked for, or long ones.
+
+        Long ones are forgotten whoever asks for them: what the next cycles ask adds up from nothing again, so this is seldom.
+        """
         kept = len(self._met) + len(self._matching) + len(self._covering) + len(self._eligible)
         kept += len(self._pinned) + len(self._acquirable) + len(self._usable)
-        if kept > _ANSWERS_PER_ROW * rows + _SPARE_BYTES // (len(self) + _ANSWER_BYTES):
+        most = _ANSWERS_PER_ROW * rows + _SPARE_BYTES // (len(self) + _ANSWER_BYTES)
+        if kept > most or self._text_bytes > _SPARE_TEXTS:
             self._forget_answers()
 
     def _forget_answers(self) -> None:
         # New ones, as a decision that readers look at may be using the old ones.
+        self._text_bytes = 0
         self._met: dict[Requirement, Flags] = {}
         self._matching: dict[str, Flags] = {}
         self._covering: dict[Resources, Flags] = {}
@@ -260,6 +267,7 @@ class Kinds:
             for requirement in profile.requirements:
                 found &= self.meeting(requirement)
             self._matching[profile.requirements_text] = found
+            self._text_bytes += len(profile.requirements_text)
         return found
 
     def meeting(self, requirement: Requirement) -> Flags:
@@ -270,6 +278,7 @@ class Kinds:
         found = self._met.get(requirement)
         if found is None:
             found = self._met[requirement] = self._plain_values(requirement.key).where(requirement)
+            self._text_bytes += sum(map(len, requirement.values)) + _VALUE_BYTES * len(requirement.values)
         return found
 
     def covering(self, wanted: Resources) -> Flags:

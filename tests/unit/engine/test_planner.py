@@ -347,6 +347,19 @@ def test_answers_about_demand_that_is_gone_are_forgotten(monkeypatch: pytest.Mon
 
 
 @pytest.mark.rule("engine#kept-answers")
+def test_answers_to_long_questions_are_forgotten_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bigfleet.engine.kinds._SPARE_TEXTS", 4_000)
+    world = World().has(machine("m-1"))
+    for number in range(20):
+        wants = Requirement("rack", RequirementOperator.IN, tuple(f"{number}-{place}" for place in range(10)))
+        world.wants(need("a", amounts(cpu=1), wants))
+        world.decides()
+    fleet = world.planner._fleet
+    assert fleet is not None
+    assert 0 < len(fleet.kinds._matching) <= len(fleet.kinds._met) < 8
+
+
+@pytest.mark.rule("engine#kept-answers")
 def test_a_decision_is_gone_as_soon_as_nothing_refers_to_it() -> None:
     gc.collect()
     gc.disable()  # as in a process that sets live objects aside: only counting references frees anything

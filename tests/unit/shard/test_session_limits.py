@@ -1,6 +1,7 @@
 """How long a session lives, how many there are, and what they cost, on virtual time (`shard#session-age`,
 `shard#session-opening`, `shard#ingest-share`)."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from itertools import pairwise
@@ -16,6 +17,7 @@ from bigfleet.demo.virtual_fleet import SHARD_HOST, SHARD_PORT
 from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.shard.session.openings import PER_IDENTITY
+from bigfleet.shard.session.service import OPENED_ASIDE_BYTES
 from bigfleet.testing.loop import run_virtual
 from bigfleet.v1alpha1 import shard_pb2 as pb
 from tests.support.blob_answers import no_blob
@@ -226,6 +228,31 @@ def test_an_operator_that_floods_waits_and_no_other_one_does() -> None:
         await operator.demand(need(cpu=4))
         await operator.until(lambda: "rollup" in operator.echoes())
         assert world.clock.monotonic_ns() - began_ns < NANOSECONDS
+
+    play(story)
+
+
+@pytest.mark.rule("shard#two-lanes")
+def test_a_large_frame_is_opened_in_a_thread_and_a_usual_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the frame is opened shows in no answer and in no time that a test may measure."""
+    opened: list[int] = []
+    in_thread = asyncio.to_thread
+
+    async def noted(function: Callable[..., object], *given: object) -> object:
+        opened.extend(len(data) for data in given if isinstance(data, bytes))
+        return await in_thread(function, *given)
+
+    async def story(world: ObservedFleet) -> None:
+        monkeypatch.setattr("bigfleet.shard.session.service.asyncio.to_thread", noted)
+        operator = await world.operator("prod")
+        sizes = (OPENED_ASIDE_BYTES // 2, 2 * OPENED_ASIDE_BYTES)
+        for size in sizes:
+            answer = pb.BootstrapBlobResponse(request_id="no such request", user_data=b"x" * size)
+            await operator.send(pb.OperatorMessage(bootstrap_response=answer))
+            echoes = len(operator.echoes())
+            await operator.send(pb.OperatorMessage(hello=pb.Hello(cluster_id="prod")))
+            await operator.until(lambda echoes=echoes: len(operator.echoes()) > echoes)  # type: ignore[misc]
+        assert [size > sizes[1] for size in opened] == [True]
 
     play(story)
 

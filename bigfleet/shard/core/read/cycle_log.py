@@ -19,7 +19,9 @@ CYCLES_KEPT: Final = 720
 """Two hours of ten-second cycles."""
 HISTORY: Final = 100
 SHORT_KEPT: Final = 200_000
-"""Short needs kept over all cycles, at about a hundred bytes each."""
+"""Short needs kept over all cycles, at about a hundred bytes each where their texts are usual ones."""
+SHORT_TEXTS: Final = 32 << 20
+"""Characters of their fingerprints and groups; a tenant may ask with new ones of 64 KiB in each cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class CycleLog:
     def __init__(self) -> None:
         self._summaries: deque[CycleSummary] = deque(maxlen=CYCLES_KEPT)
         self._short: deque[tuple[int, Mapping[NeedRef, str]]] = deque(maxlen=HISTORY)
+        self._texts: deque[int] = deque(maxlen=HISTORY)
+        """The characters of each of them."""
 
     def add(self, view: CycleView) -> None:
         """Add a completed cycle."""
@@ -75,8 +79,13 @@ class CycleLog:
             )
         )
         self._short.append((view.number, short))
-        while len(self._short) > 1 and sum(len(each) for _, each in self._short) > SHORT_KEPT:
+        self._texts.append(sum(len(need.fingerprint) + len(need.group) for need in short))
+        while len(self._short) > 1 and self._is_too_much():
             self._short.popleft()
+            self._texts.popleft()
+
+    def _is_too_much(self) -> bool:
+        return sum(len(each) for _, each in self._short) > SHORT_KEPT or sum(self._texts) > SHORT_TEXTS
 
     def summaries(self, after: int = 0, limit: int = 0) -> tuple[CycleSummary, ...]:
         """The cycles after a number, oldest first; of more than the limit the latest."""

@@ -162,6 +162,36 @@ def test_more_connections_than_the_limit_are_ended_the_oldest_first(tmp_path: Pa
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("secured", [True, False], ids=["TLS", "plaintext"])
+@pytest.mark.parametrize("sent", [b"", b"\x04\x00\x00\x00ping"], ids=["silent", "no secret"])
+def test_a_connection_that_proves_nothing_ends_at_its_deadline(
+    tmp_path: Path, sent: bytes, secured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raft_gate_module, "HANDSHAKE_S", 0.3)
+    store = TlsStore(Authority(tmp_path, datetime.now(UTC)).issue(ADMIN, "replica"), print)
+    reasons: list[str] = []
+
+    async def scenario() -> None:
+        # A Raft that reads and does not answer, as it does for a peer without the secret.
+        library = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
+        gate = RaftGate(
+            ListenAddress("127.0.0.1", 0),
+            RaftTls(store) if secured else None,
+            on_refused=lambda reason, _detail: reasons.append(reason),
+        )
+        port = gate.listen()
+        gate.target = library.sockets[0].getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            if not secured:
+                stranger.sendall(sent)
+            await asyncio.to_thread(wait_closed, stranger)
+        await gate.close()
+        library.close()
+
+    asyncio.run(scenario())
+    assert reasons == ["handshake" if secured else "secret"]
+
+
 def test_a_connection_that_made_room_leaves_nothing_for_the_collector(tmp_path: Path) -> None:
     """It is cancelled in the middle of its handshake, with the TLS buffers in its frames."""
     replica = Authority(tmp_path, datetime.now(UTC)).issue(ADMIN, "replica")
