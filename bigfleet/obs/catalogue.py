@@ -127,7 +127,7 @@ EVERY_PROCESS = (
     ),
     gauge(
         "bigfleet_connections_open",
-        "Connections of a listener; for gRPC as of the last time it ran near its limit.",
+        "Connections of a listener; for gRPC counted while it runs near its limit, and once afterwards.",
         labels=(_LISTENER,),
         on_demand=True,
     ),

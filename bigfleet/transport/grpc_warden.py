@@ -129,6 +129,7 @@ class Warden:
     ) -> None:
         self._port, self._limits, self._peers, self._report = port, limits, peers, report
         self._silent_since: dict[Place, float] = {}
+        self._was_pressed = False
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -137,8 +138,12 @@ class Warden:
         while True:
             await asyncio.sleep(wait_s)
             wait_s = LOOK_S
-            if not self._may_be_full():
+            pressed = self._may_be_full()
+            if not pressed and not self._was_pressed:
                 continue
+            self._was_pressed = (
+                pressed  # one more look afterwards, else the last count would stay as it was under pressure
+            )
             began_s = loop.time()
             try:
                 found = await self.sweep(began_s)

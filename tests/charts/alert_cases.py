@@ -96,6 +96,11 @@ CASES: dict[str, Case] = {
     "ReclaimCapped": count(f"{S}reclaims_capped_total", 20),
     "RollupQuarantined": level(f"{S}rollup_quarantined", "1", "0", 2, 'pod="a",cluster="prod-1"'),
     "RollupRejected": count(f"{S}rollups_rejected_total", 5, 'pod="a",cluster="prod-1"'),
+    "SessionsRefused": Case(
+        12,
+        {f'{S}sessions_refused_total{{pod="a",reason="full"}}': f"0+1x{LONG}"},
+        {f'{S}sessions_refused_total{{pod="a",reason="full"}}': f"7x{LONG}", f'{S}sessions_refused_total{{pod="a",reason="identity"}}': f"0+1x{LONG}"},
+    ),
     "MachineRejected": count(f"{S}machines_rejected_total", 5, 'pod="a",reason="price"'),
     "ActuationPaused": level(f"{S}actuation_paused", "1", "0", 65),
     "Fenced": Case(
@@ -137,6 +142,20 @@ CASES: dict[str, Case] = {
         {f'{C}identity_rejected_total{{pod="a",rpc="AssignDomain"}}': f"7x{LONG}", f'{S}session_identity_rejected_total{{pod="a"}}': f"3x{LONG}"},
     ),
     "LoopLag": slow("bigfleet_event_loop_lag_seconds", "0.5", "1", 20),
+    "ConnectionsAtLimit": Case(
+        12,
+        {
+            'bigfleet_connections_open{pod="a",listener="grpc"}': f"512x{LONG}",
+            'bigfleet_connections_limit{pod="a",listener="grpc"}': f"512x{LONG}",
+            'bigfleet_connections_refused_total{pod="a",listener="grpc",reason="full"}': f"0+1x{LONG}",
+        },
+        {
+            'bigfleet_connections_open{pod="a",listener="grpc"}': f"511x{LONG}",
+            'bigfleet_connections_limit{pod="a",listener="grpc"}': f"512x{LONG}",
+            'bigfleet_connections_refused_total{pod="a",listener="grpc",reason="full"}': f"7x{LONG}",
+        },
+    ),
+    "PlaintextExposed": level("bigfleet_plaintext_exposed", "1", "0", 7),
     "CertificateExpiring": stuck(("259000", "300000"), "bigfleet_tls_certificate_not_after_timestamp_seconds", 65),
     "CoordinatorNoLeader": Case(
         3, {f'{C}serving{{pod="a"}}': f"0x{LONG}", f'{C}serving{{pod="b"}}': f"0x{LONG}"}, {f'{C}serving{{pod="a"}}': f"0x{LONG}", f'{C}serving{{pod="b"}}': f"1x{LONG}"}
@@ -173,6 +192,7 @@ CASES: dict[str, Case] = {
     "OperatorReconnecting": Case(
         15, {f'{O}session_reconnects_total{{pod="a"}}': f"0+1x{LONG}"}, {f'{O}session_reconnects_total{{pod="a"}}': "0+1x4 4x86"}
     ),
+    "RollupRefused": level(f"{O}rollup_refused", "1", "0", 12),
     "RollupSlow": slow(f"{O}rollup_duration_seconds", "1", "2", 20),
     "AckSlow": slow(f"{O}acknowledge_duration_seconds", "12", "30", 35),
     "NodePublishSlow": slow(f"{O}node_state_update_duration_seconds", "1.5", "5", 30, 'pod="a",phase="Ready"'),

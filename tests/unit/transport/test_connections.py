@@ -1,14 +1,16 @@
+import asyncio
 from itertools import count
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigfleet.aio.connection_report import RefusedFor
+from bigfleet.aio.connection_report import NO_REPORT, RefusedFor
 from bigfleet.model.errors import InvalidFieldError
+from bigfleet.transport import grpc_warden
 from bigfleet.transport.connections import BookLimits, ConnectionBook, Departure, GrpcLimits
 from bigfleet.transport.descriptors import RESERVE, DescriptorShares
-from bigfleet.transport.grpc_warden import CallingPeers, Place, WardenLimits, place_of, victims
+from bigfleet.transport.grpc_warden import CallingPeers, Place, Warden, WardenLimits, place_of, victims
 
 pytestmark = pytest.mark.rule("packaging#connection-limits")
 
@@ -130,3 +132,25 @@ def test_a_full_listener_is_brought_to_half_by_ending_those_of_the_heaviest_addr
 
 def test_young_connections_stay() -> None:
     assert victims(silent("a", range(90), since_s=9.95), 90, LIMITED, now_s=10) == {}
+
+
+def test_a_listener_that_was_full_is_counted_once_more_when_it_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a metric would show for ever how many connections there were under pressure."""
+    monkeypatch.setattr(grpc_warden, "LOOK_S", 0.0)
+    pressed, found = iter([False, True, True, False, False, False]), iter([90, 80, 10])
+    counted: list[int] = []
+
+    class Counting(Warden):
+        def _may_be_full(self) -> bool:
+            return next(pressed)  # ends the look when it has no more
+
+        async def sweep(self, now_s: float) -> int:
+            counted.append(next(found))
+            return 0  # so that the next look is soon
+
+    warden = Counting(1, LIMITED, CallingPeers(), NO_REPORT)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        asyncio.run(warden.run())
+    assert counted == [90, 80, 10]
