@@ -1,6 +1,9 @@
 """The page of limits: what a peer or a file may demand at most, by flag or fixed."""
 
 from bigfleet.aio import given_files
+from bigfleet.app.fake_provider import PROGRAM as FAKE_PROVIDER
+from bigfleet.app.fault_provider import PROGRAM as FAULT_PROVIDER
+from bigfleet.app.hook_provider import PROGRAM as HOOK_PROVIDER
 from bigfleet.cli.framework.surface import entries
 from bigfleet.coordinator.raft import raft_gate
 from bigfleet.document import strict_yaml
@@ -19,6 +22,8 @@ Every limit has a default that no fleet within [its size](../scaling.md) reaches
 a [metric](metrics.md); where something is cut or dropped instead, the table says so. [The security page](../security.md) says which threats
 the limits are for.
 """
+_PROVIDERS = (FAKE_PROVIDER, FAULT_PROVIDER, HOOK_PROVIDER)
+"""Programs of one command, which is not typed."""
 _FIXED = "These are constants: what is beyond them is no legitimate use, or the contract demands them."
 
 
@@ -38,12 +43,14 @@ def page() -> str:
 def _flags() -> list[tuple[str, ...]]:
     """Rows of flags; one that several commands share is one row."""
     commands: dict[tuple[str, str, str], list[str]] = {}
-    for program in PROGRAMS:
+    for program in (*PROGRAMS, *_PROVIDERS):
         for entry in entries(program):
             for option in entry.options:
                 if option.cli.limit:
                     row = (code(f"--{option.flag}"), code(option.default), plain(option.help))
-                    commands.setdefault(row, []).append(f"{program.name} {entry.row.name}")
+                    commands.setdefault(row, []).append(
+                        program.name if program in _PROVIDERS else f"{program.name} {entry.row.name}"
+                    )
     return [
         (flag, default, ", ".join(code(name) for name in sorted(names)), meaning)
         for (flag, default, meaning), names in sorted(commands.items())

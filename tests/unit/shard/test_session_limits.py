@@ -232,6 +232,20 @@ def test_an_operator_that_floods_waits_and_no_other_one_does() -> None:
     play(story)
 
 
+@pytest.mark.rule("shard#ingest-share")
+@pytest.mark.parametrize(("share", "waits"), [(0.2, False), (0.01, True)])
+def test_the_share_is_a_setting(share: float, waits: bool) -> None:
+    async def story(world: ObservedFleet) -> None:
+        # Each session costs a twentieth of a second; at one a second a fifth pays for all of them, a hundredth does not.
+        for number in range(30):
+            operator = await world.operator("prod", host=f"host-{number}")
+            await operator.until(lambda operator=operator: "hello" in operator.echoes())  # type: ignore[misc]
+            await world.pass_time(1)
+        assert (world.metric("bigfleet_shard_ingest_waits_total", what="frame") > 0) is waits
+
+    play(story, ingest_share=share)
+
+
 @pytest.mark.rule("shard#two-lanes")
 def test_a_large_frame_is_opened_in_a_thread_and_a_usual_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the frame is opened shows in no answer and in no time that a test may measure."""
