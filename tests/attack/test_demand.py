@@ -129,6 +129,17 @@ async def demands(program: AwaitedProgram, rows: int) -> bool:
     return await rows_of_demand(program) == rows
 
 
+@pytest.mark.rule("shard#rollup-ingest")
+async def test_an_invented_cluster_makes_no_series_of_a_metric(tmp_path: Path) -> None:
+    async with shard(tmp_path) as program:
+        for number in range(20):
+            async with operator(program, f"invented-{number}") as peer:
+                assert await send(peer, [row(key="k" * 1000)])
+        _, text = await program.get("/metrics")
+        assert "invented" not in text
+        assert await program.metric('bigfleet_shard_rollups_rejected_total{cluster=""}') == 20
+
+
 @pytest.mark.rule("wire#rollup-limits")
 async def test_a_million_rows_are_refused_by_default_and_leave_no_memory_behind(tmp_path: Path) -> None:
     async with shard(tmp_path) as program, operator(program) as peer:
@@ -156,12 +167,13 @@ async def test_rows_beyond_their_limits_are_refused_by_field_and_fill_no_log(tmp
             (skewed, "needs[1].spread[0].max_skew: "),
             (large, "needs[1]: "),
             (row(value="v" * 1000), "needs[1].requirements[0].values[0]: "),
+            (row(key="k" * 1000), "needs[1].requirements[0].key: "),
         ):
             problem = await send(peer, [row(), bad])
             assert problem.startswith(field)
             assert "allowed is" in problem
             assert len(problem) < 1_000
-        assert await program.metric('bigfleet_shard_rollup_refusals_total{reason="row"}') == 4
+        assert await program.metric('bigfleet_shard_rollup_refusals_total{reason="row"}') == 5
         assert await program.metric('bigfleet_shard_rollup_refusals_total{reason="invalid"}') == 1
         assert log_bytes(program) - before < 64 * 1024
 

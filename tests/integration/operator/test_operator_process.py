@@ -12,6 +12,9 @@ import pytest_asyncio
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import Identity
+from bigfleet.kube.client import KubeClient
+from bigfleet.kube.limiter import RateLimiter
+from bigfleet.kube.resources import CAPACITY_REQUESTS, EVENTS
 from bigfleet.kube.roles import OPERATOR as ROLE
 from bigfleet.operator.metrics import OPERATOR_METRICS
 from bigfleet.transport.grpc_net import GrpcNet
@@ -20,6 +23,7 @@ from tests.packaging_series import missing_series
 from tests.support.certificates import Authority, replace_file, replace_pair
 from tests.support.kube_api.api import InMemoryApi
 from tests.support.kube_api.http import HttpFront
+from tests.support.kube_api.world import capacity_request
 from tests.support.program import RunningProgram
 from tests.support.scripted_shard import ScriptedShard, node_state
 
@@ -29,8 +33,8 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.integration]
 class Surroundings:
     """An API server in memory behind a real socket, and a scripted shard behind real gRPC."""
 
-    def __init__(self, directory: Path, front: HttpFront) -> None:
-        self.directory, self.front = directory, front
+    def __init__(self, directory: Path, front: HttpFront, api: InMemoryApi) -> None:
+        self.directory, self.front, self.api = directory, front, api
         self.shard = ScriptedShard()
         self.port = 0
         self.programs: list[RunningProgram] = []
@@ -71,7 +75,7 @@ class Surroundings:
 async def around(tmp_path: Path) -> AsyncIterator[Surroundings]:
     api = InMemoryApi(SystemClock())
     async with HttpFront(api.transport(ROLE)).serving() as front:
-        made = Surroundings(tmp_path, front)
+        made = Surroundings(tmp_path, front, api)
         server = await GrpcNet().serve("127.0.0.1:0", [made.shard.bound()])
         made.port = server.port
         try:
@@ -103,6 +107,28 @@ async def test_metrics_probes_and_a_quiet_end(around: Surroundings) -> None:
     assert await asyncio.to_thread(program.end) == 0
     assert "Unclosed" not in program.text()
     assert "Traceback" not in program.text()
+
+
+@pytest.mark.rule("operator#refused-roll-up", "wire#rollup-limits")
+async def test_a_cluster_learns_from_its_own_requests_that_a_real_shard_refused_its_demand(
+    around: Surroundings,
+) -> None:
+    client = KubeClient(around.api.transport(), RateLimiter(SystemClock(), qps=1e6))
+    for name, priority in (("low", 1), ("high", 2)):
+        await client.create(CAPACITY_REQUESTS, capacity_request(name, priority=priority))
+    flags = ("--listen=127.0.0.1:0", "--metrics-addr=0", "--log-format=json", "--max-rows-per-cluster=1")
+    shard = RunningProgram("bigfleet", "shard", *flags, f"--data-dir={around.directory / 'shard'}")
+    around.programs.append(shard)
+    around.port = await asyncio.to_thread(shard.port, "port")
+    operator = around.run()
+    await around.until("refused", lambda: "rollup_refused 1.0" in operator.http("/metrics")[1])
+
+    def said() -> list[str]:
+        events = around.api.objects.of(EVENTS).values()
+        return [event["message"] for event in events if event["reason"] == "RollUpRefused"]
+
+    await around.until("both are told", lambda: len(said()) == 2)
+    assert "found '2 rows', allowed is at most 1 (--max-rows-per-cluster)" in said()[0]
 
 
 @pytest.mark.rule("operator#start-order")
