@@ -26,19 +26,32 @@ class NeedsTable:
         A roll-up that differs only in its time is the same demand and changes nothing: it keeps the place in the order
         that it has had since it was first stated (ADR-0110).
         """
+        part = self.changed_part(cluster, needs)
+        if part is not None:
+            self.put(part)
+        return part is not None
+
+    def changed_part(self, cluster: str, needs: Iterable[Need]) -> ClusterNeeds | None:
+        """What `put` would replace a cluster's contribution with, None if that is the same demand.
+
+        It changes nothing, so that a thread may do this part of the work, which takes long for tens of thousands of rows.
+        """
         rows = tuple(needs)
         foreign = next((need.cluster for need in rows if need.cluster != cluster), None)
         if foreign is not None:
             raise ValueError(f"a row of cluster {foreign!r} cannot stand among those of {cluster!r}")
         before = self.of_cluster(cluster)
         if len(rows) == len(before) and not any(map(_differ, rows, before)):
-            return False
-        self._parts.pop(cluster, None)
-        if rows:
-            self._parts[cluster] = ClusterNeeds(cluster, rows, _list_keys(cluster, rows))
+            return None
+        return ClusterNeeds(cluster, rows, _list_keys(cluster, rows))
+
+    def put(self, part: ClusterNeeds) -> None:
+        """Replace a cluster's whole contribution, an empty one removing it."""
+        self._parts.pop(part.cluster, None)
+        if part.rows:
+            self._parts[part.cluster] = part
         self._demand = None
         self.version += 1
-        return True
 
     def demand(self) -> Demand:
         """The current demand; the same object until something changes."""

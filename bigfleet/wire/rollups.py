@@ -36,6 +36,8 @@ from bigfleet.wire.rollup_limits import (
 
 SLICE_ROWS: Final = 500
 """Rows between two pauses, some hundredths of a second of work: what another cluster waits for its turn."""
+SLICE_BYTES: Final = 1 << 20
+"""The same for rows that are long."""
 ARRIVAL_WINDOW_NS: Final = 300 * NANOSECONDS
 """How far a roll-up's time may be from that of the shard. Clocks of one fleet differ by less."""
 _REMEMBERED_ROWS: Final = 4096  # many times the rows of most clusters; each session has its own reader
@@ -98,7 +100,7 @@ class RollupReader:
                 return whole
 
     def in_slices(self, data: bytes) -> Generator[None, None, Rollup]:
-        """Read as `read` does, and pause every `SLICE_ROWS` rows, so that readers of many clusters can take turns."""
+        """Read as `read` does, and pause every `SLICE_ROWS` rows or `SLICE_BYTES`, so that readers of many clusters can take turns."""
         self._limits.check_size(len(data))
         try:
             message = _RAW_ROLLUP.FromString(data)
@@ -106,6 +108,7 @@ class RollupReader:
             raise InvalidFieldError(
                 "rollup", f"{len(data)} bytes", "an encoded ClusterCapacityNeeds"
             ) from None
+        del data  # the message has its own copy, and reading goes on for seconds
         found = message.cluster_id  # type: ignore[attr-defined]  # a derived class has no stub
         if found and found != self._cluster:
             raise InvalidFieldError(
@@ -116,10 +119,10 @@ class RollupReader:
         arrival_ns = self._arrival_ns(message.timestamp_unix_nanos)  # type: ignore[attr-defined]
         needs: list[Need] = []
         seen = _SeenRows()
-        for start in range(0, len(encoded), SLICE_ROWS):
-            if start:
+        while len(needs) < len(encoded):
+            if needs:
                 yield
-            rows = self._read_rows(encoded[start : start + SLICE_ROWS], start, seen)
+            rows = self._read_rows(encoded, len(needs), seen)
             needs += [
                 Need(self._cluster, row.profile, row.total, row.unit, arrival_ns, row.group) for row in rows
             ]
@@ -134,14 +137,20 @@ class RollupReader:
         return built_ns if abs(built_ns - now_ns) <= ARRIVAL_WINDOW_NS else now_ns
 
     def _read_rows(self, encoded: Sequence[bytes], first: int, seen: _SeenRows) -> list[_Row]:
-        rows = []
-        for place, data in enumerate(encoded, first):
+        """Read rows until it is time for a pause."""
+        rows: list[_Row] = []
+        size = 0
+        for place in range(first, min(len(encoded), first + SLICE_ROWS)):
+            data = encoded[place]
             row = seen.rows.get(data) or self._seen.rows.get(data)
             if row is None:
                 check_row_size(data, f"needs[{place}]")
                 row = _read_row(data, f"needs[{place}]")
             rows.append(row)
             seen.add(data, row)
+            size += len(data)
+            if size >= SLICE_BYTES:
+                break
         return rows
 
 

@@ -6,10 +6,12 @@ Rules: `shard#rollup-ingest`, `shard#rails`, `shard#wake-ups`; ADR-0036, ADR-004
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Final
 
 from bigfleet.model.buckets import ALL_BUCKETS, label_of
+from bigfleet.model.demand import ClusterNeeds
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.needs_table import NeedsTable
 from bigfleet.obs.limited_log import LimitedLog
@@ -20,6 +22,17 @@ from bigfleet.wire.rollups import Rollup, RollupReader
 
 MOST_NAMED: Final = 5_000
 """Clusters that metrics name; as many as one shard is made for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRollup:
+    """A roll-up that was read, with all that follows from its rows alone."""
+
+    rollup: Rollup
+    part: ClusterNeeds | None
+    """The new demand of its cluster; None if that is the same as before."""
+    fingerprints: Collection[str]
+    buckets: Counter[str]
 
 
 class RollupIntake:
@@ -38,6 +51,7 @@ class RollupIntake:
         """When the roll-up that counts was accepted, by cluster, in steady time."""
         self._named: set[str] = set()
         """Clusters that metrics name."""
+        self._buckets: dict[str, Counter[str]] = {}
         self._rows_by_bucket = Counter({label_of(bucket): 0 for bucket in ALL_BUCKETS})
 
     @property
@@ -65,8 +79,21 @@ class RollupIntake:
             self._named.add(cluster)
         return cluster if cluster in self._named else ""
 
-    def take(self, rollup: Rollup) -> None:
+    def prepared(self, rollup: Rollup) -> ReadRollup:
+        """Do the work that grows with the rows; it changes nothing, so that a thread may do it.
+
+        Valid until another roll-up of the cluster is taken.
+        """
+        return ReadRollup(
+            rollup,
+            self.needs.changed_part(rollup.cluster, rollup.needs),
+            dict.fromkeys(need.profile.fingerprint for need in rollup.needs),
+            Counter(label_of(need.profile.interruption_bucket) for need in rollup.needs),
+        )
+
+    def take(self, prepared: ReadRollup) -> None:
         """Apply a roll-up, or hold it."""
+        rollup = prepared.rollup
         cluster, rows = rollup.cluster, len(rollup.needs)
         first = cluster not in self.reported
         self.reported.add(cluster)
@@ -81,13 +108,12 @@ class RollupIntake:
             return
         if held_before and is_drop(rows, accepted_before):
             self._log.warning("rollup_drop_confirmed", cluster, rows=rows, accepted_rows=accepted_before)
-        before = self.needs.of_cluster(cluster)
-        changed = self.needs.replace(cluster, rollup.needs)
+        if prepared.part is not None:
+            self.needs.put(prepared.part)
+            self._rows_by_bucket.subtract(self._buckets.pop(cluster, Counter()))
+            self._rows_by_bucket.update(prepared.buckets)
+            self._buckets[cluster] = prepared.buckets
         self.accepted_ns[cluster] = self._steady.now_ns()
-        fingerprints = dict.fromkeys(need.profile.fingerprint for need in rollup.needs)
-        self._first_seen.reported(cluster, fingerprints, self._steady.now_s())
-        if changed:
-            self._rows_by_bucket.subtract(label_of(need.profile.interruption_bucket) for need in before)
-            self._rows_by_bucket.update(label_of(need.profile.interruption_bucket) for need in rollup.needs)
-        if changed or first:  # an empty first one allows releases
+        self._first_seen.reported(cluster, prepared.fingerprints, self._steady.now_s())
+        if prepared.part is not None or first:  # an empty first one allows releases
             self._wake()

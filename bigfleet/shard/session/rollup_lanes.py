@@ -19,7 +19,7 @@ from bigfleet.obs.limited_log import LimitedLog
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.ingest_shares import IngestShares
 from bigfleet.shard.session.operator_session import OperatorSession
-from bigfleet.shard.session.rollup_intake import RollupIntake
+from bigfleet.shard.session.rollup_intake import ReadRollup, RollupIntake
 from bigfleet.shard.session.sessions import Sessions
 from bigfleet.transport.status import GENERIC_DETAIL
 from bigfleet.wire import session_frames
@@ -105,6 +105,7 @@ class RollupLane:
         self._waiting: bytes | None = None
         self._reading: _Reading | None = None
         self._has_turn = False
+        session.ended.add_done_callback(self._drop)
 
     @property
     def cluster(self) -> str:
@@ -121,16 +122,18 @@ class RollupLane:
             self._has_turn = True
             self._lanes.enqueue(self)
 
+    def _drop(self, _ended: object) -> None:
+        """Forget what was not read; a lane that is over its share waits for minutes before it has a turn."""
+        self._waiting = self._reading = None
+
     async def turn(self) -> bool:
         """Read a slice of the roll-up in work, or begin the one that waits; return whether there is more to read."""
-        if not self.session.is_open:
-            self._waiting = self._reading = None
         if self._reading is None and self._waiting is not None:
             self._reading, self._waiting = self._reader.in_slices(self._waiting), None
         if self._reading is not None:
             began_s = self._lanes.now_s()
             try:
-                rollup = await asyncio.to_thread(_slice, self._reading)
+                rollup = await asyncio.to_thread(self._slice, self._reading)
             except InvalidFieldError as error:
                 self._reading = None
                 self._refuse(error)
@@ -145,12 +148,12 @@ class RollupLane:
     def _take(self, data: bytes) -> None:
         began_s = self._lanes.now_s()
         try:
-            self._apply(self._reader.read(data))
+            self._apply(self._lanes.intake.prepared(self._reader.read(data)))
         except InvalidFieldError as error:
             self._refuse(error)
         self._lanes.charge(self.cluster, began_s)
 
-    def _apply(self, rollup: Rollup) -> None:
+    def _apply(self, rollup: ReadRollup) -> None:
         if self.session.is_open:
             self._lanes.intake.take(rollup)
             self.session.send(self._lanes.sessions.acknowledge(session_frames.ROLLUP_ECHO))
@@ -159,12 +162,11 @@ class RollupLane:
         self._lanes.intake.refused(self.cluster, error)
         self.session.send(self._lanes.sessions.refuse_rollup(str(error)), REFUSAL_KEY)
 
-
-def _slice(reading: _Reading) -> Rollup | None:
-    """Read on until the next pause; the roll-up once it is whole. For a thread."""
-    try:
-        next(reading)
-    except StopIteration as end:
-        whole: Rollup = end.value
-        return whole
-    return None
+    def _slice(self, reading: _Reading) -> ReadRollup | None:
+        """Read on until the next pause; the roll-up once it is whole. For a thread."""
+        try:
+            next(reading)
+        except StopIteration as end:
+            whole: Rollup = end.value
+            return self._lanes.intake.prepared(whole)
+        return None

@@ -10,6 +10,7 @@ Rules: `shard#session-opening`, `shard#two-lanes`, `shard#rollup-ingest`, `shard
 
 import asyncio
 from collections.abc import Callable
+from traceback import clear_frames
 from typing import Any, Final, NoReturn
 
 from google.protobuf.message import DecodeError
@@ -102,6 +103,7 @@ class SessionService:
         except SessionRefusedError as error:
             self._count(error)
             self._log.warning("session_refused", error.cluster, peer=call.peer.address, why=error.detail)
+            _forget_frames(error)
             raise
         session = OperatorSession(cluster, clock=self._clock, ids=self._ids, outbox_limit=self._outbox_limit)
         self._sessions.install(session)
@@ -137,6 +139,7 @@ class SessionService:
             if isinstance(error, SessionRefusedError):
                 self._count(error)
                 self._log.warning("session_refused", session.cluster, why=error.detail)
+                _forget_frames(error)
                 raise error
             if error is not None and not isinstance(error, RpcError):
                 raise error
@@ -233,7 +236,9 @@ class SessionService:
                 frame = self._opened(data, session.cluster)
             self._handle(frame, session, lane)
             took_s = monotonic_s(self._clock) - began_s
-            await self._pay(session.cluster, _FRAME_S + len(data) * _BYTE_S + took_s)
+            cost_s = _FRAME_S + len(data) * _BYTE_S + took_s
+            del data, frame  # they may have 256 MiB, and the wait may be long
+            await self._pay(session.cluster, cost_s)
 
     def _opened(self, data: bytes, cluster: str) -> OperatorFrame:
         try:
@@ -275,6 +280,17 @@ class SessionService:
         if wait_s > 0:
             self._metrics.counter("bigfleet_shard_ingest_waits_total", what="frame").inc()
             await self._clock.sleep(wait_s)
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Drop the local variables of the calls that ended with a refusal.
+
+    They hold what was refused, many megabytes, and tasks and errors form cycles with them. Cycles among objects that are older
+    than a second are collected once an hour only (`bigfleet.app.garbage`).
+    """
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 async def _send(session: OperatorSession, stream: Stream) -> None:

@@ -39,3 +39,14 @@ def test_a_row_of_another_cluster_is_refused_and_nothing_changes() -> None:
     with pytest.raises(ValueError, match="a row of cluster 'b' cannot stand among those of 'a'"):
         table.replace("a", [row(2, 10), row(2, 10, "b")])
     assert table.of_cluster("a") == (row(1, 10),)
+
+
+def test_a_changed_part_is_made_aside_and_changes_nothing_until_it_is_put() -> None:
+    table = NeedsTable()
+    rows = (row(1, 1), row(2, 1))
+    part = table.changed_part("a", rows)
+    assert part is not None
+    assert (len(table), table.version) == (0, 0)
+    table.put(part)
+    assert (table.of_cluster("a"), table.version) == (rows, 1)
+    assert table.changed_part("a", rows) is None

@@ -2,24 +2,37 @@
 `shard#session-opening`, `shard#ingest-share`)."""
 
 import asyncio
+import gc
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import UTC, datetime
+from io import StringIO
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from bigfleet.aio.clock import NANOSECONDS
 from bigfleet.aio.identity import Identity
-from bigfleet.aio.net import BidiStream, Channel, Code, RpcError
+from bigfleet.aio.ids import SystemIds
+from bigfleet.aio.net import BidiStream, Channel, Code, RpcError, RpcRefusedError
 from bigfleet.demo.session_peer import SESSION, SessionPeer
 from bigfleet.demo.virtual_fleet import SHARD_HOST, SHARD_PORT
 from bigfleet.model.machine import MachineState
+from bigfleet.obs.limited_log import LimitedLog
+from bigfleet.obs.logs import build_logger
+from bigfleet.obs.metrics import Metrics
 from bigfleet.provider.fake.options import FakeOptions
+from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.shard.session.openings import PER_IDENTITY
+from bigfleet.shard.session.operator_session import OperatorSession
+from bigfleet.shard.session.rollup_lanes import READ_ASIDE_BYTES, RollupLanes
 from bigfleet.shard.session.service import OPENED_ASIDE_BYTES
 from bigfleet.testing.loop import run_virtual
 from bigfleet.v1alpha1 import shard_pb2 as pb
+from bigfleet.wire.session_frames import Hello
 from tests.support.blob_answers import no_blob
 from tests.support.builders import need
 from tests.support.fake_provider import pool
@@ -282,3 +295,50 @@ def test_bad_frames_of_one_cluster_are_all_counted_and_few_are_logged() -> None:
         assert len(world.lines("frame_without_payload")) == 5
 
     play(story)
+
+
+@pytest.mark.rule("shard#ingest-share", "shard#session-closing")
+def test_a_roll_up_that_waits_for_its_share_goes_with_its_session() -> None:
+    async def story(world: ObservedFleet) -> None:
+        log = build_logger(level="error", form="json", stream=StringIO(), now=lambda: datetime.now(UTC))
+        lanes = RollupLanes(
+            world.shard.intake,
+            world.shard.sessions,
+            share=0.2,
+            clock=world.clock,
+            metrics=Metrics(SHARD_METRICS, CollectorRegistry(), version="test", commit="test"),
+            log=LimitedLog(log, world.clock, about="cluster"),
+        )
+        session = OperatorSession("prod", clock=world.clock, ids=SystemIds(), outbox_limit=10)
+        lane, data = lanes.lane(session), bytes(READ_ASIDE_BYTES + 1)
+        lanes.charge("prod", lanes.now_s() - 100)  # it may be read in some minutes
+        before = sys.getrefcount(data)
+        lane.put(data)
+        await world.pass_time(1)
+        assert sys.getrefcount(data) == before + 1
+        session.end(RpcRefusedError(Code.UNAVAILABLE, "the session ended"))
+        await world.pass_time(1)
+        assert sys.getrefcount(data) == before
+
+    play(story)
+
+
+@pytest.mark.rule("shard#session-closing")
+def test_a_frame_that_ended_its_session_is_gone_without_a_collection() -> None:
+    """Cycles among older objects are collected once an hour, and a frame may have many megabytes."""
+    cluster = "other" * 1000
+
+    async def story(world: ObservedFleet) -> None:
+        stream = channel(world, "prod").bidi(SESSION)
+        await stream.send(pb.OperatorMessage(hello=pb.Hello(cluster_id="prod")))
+        await world.pass_time(1)
+        await stream.send(pb.OperatorMessage(hello=pb.Hello(cluster_id=cluster)))
+        assert await end_of(stream) is Code.INVALID_ARGUMENT
+        await world.pass_time(1)
+        assert not any(isinstance(item, Hello) and item.cluster == cluster for item in gc.get_objects())
+
+    gc.disable()
+    try:
+        play(story)
+    finally:
+        gc.enable()

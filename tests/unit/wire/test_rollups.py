@@ -9,7 +9,7 @@ from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator, Spread, WhenUnsatisfiable
 from bigfleet.v1alpha1 import capacity_pb2 as pb
-from bigfleet.wire.rollups import SLICE_ROWS, Rollup, RollupReader, rollup_to_proto
+from bigfleet.wire.rollups import SLICE_BYTES, SLICE_ROWS, Rollup, RollupReader, rollup_to_proto
 from tests.support.builders import amounts
 
 NEED = Need(
@@ -128,6 +128,13 @@ def test_a_large_roll_up_is_read_in_slices_to_the_same_needs() -> None:
     with pytest.raises(StopIteration) as end:
         next(reading)
     assert end.value.value == RollupReader("a").read(data) == Rollup("a", 1, needs)
+
+
+def test_rows_that_are_long_are_read_in_slices_of_a_mebibyte() -> None:
+    long = tuple(Need("a", Profile(priority=row), arrival_ns=1, group="g" * 15_000) for row in range(200))
+    data = rollup_to_proto(Rollup("a", 1, long)).SerializeToString()
+    reading = RollupReader("a").in_slices(data)
+    assert len(list(reading)) == len(data) // SLICE_BYTES == 2
 
 
 def test_a_bad_row_of_a_later_slice_is_named_by_its_place_in_the_whole() -> None:
