@@ -26,12 +26,14 @@ from scaletest.bench.bars import (
     RECOVERY_BARS,
     REFERENCE_BARS,
     SHARD_BARS,
+    SIEGE_BARS,
     Judged,
     engine_values,
     growth_values,
     judge,
     reaction_values,
     recovery_values,
+    siege_values,
 )
 from scaletest.bench.listings import MACHINES, written
 from scaletest.bench.tables import tables
@@ -157,6 +159,12 @@ def _recovery(_machines: int) -> Part:
     return measured, judge(RECOVERY_BARS, recovery_values(measured))
 
 
+def _siege(_machines: int) -> Part:
+    """Every attack for two minutes, a minute before and up to a minute and a half after it; about an hour."""
+    measured: Figures = _child("scaletest.bench.siege")
+    return measured, judge(SIEGE_BARS, siege_values(measured))
+
+
 def _coordinator_load(_machines: int) -> Part:
     measured = _child("scaletest.bench.coordinator_load")
     values = {
@@ -192,6 +200,7 @@ PARTS: Mapping[str, Callable[[int], Part]] = {
     "operator-live": _operator_live,
     "reaction": _reaction,
     "recovery": _recovery,
+    "siege": _siege,
     "coordinator-load": _coordinator_load,
     "dashboard": _dashboard,
 }

@@ -91,6 +91,14 @@ RECOVERY_BARS = (
     Bar(19, "cut for 150 s, longest", "s", must=5),
     Bar(19, "answer to List lost, longest", "s", must=12),
 )
+SIEGE_BARS = (
+    Bar(20, "siege: acknowledgements, p99", "s", must=2),
+    Bar(20, "siege: cycle, median", "times normal", must=2),
+    Bar(20, "siege: cycle, p99", "times normal", must=2),
+    Bar(20, "siege: peak of memory above normal", "MB", must=300),
+    Bar(20, "siege: memory left above normal", "MB", must=50),
+    Bar(20, "siege: log a minute", "bytes", must=1_000_000),
+)
 REFERENCE_BARS = (Bar(11, "speed against the plain model", "times", must=1000, at_least=True),)
 
 
@@ -156,6 +164,22 @@ def recovery_values(measured: Mapping[str, Any]) -> dict[str, float]:
         f"{name}, {word}": total[key]
         for name, total in cases.items()
         for word, key in (("median", "p50_s"), ("longest", "max_s"))
+    }
+
+
+def siege_values(measured: Mapping[str, Any]) -> dict[str, float]:
+    """What the bars on the siege look at: of every figure that of the worst attack."""
+    keys = (
+        "ack_p99_s",
+        "cycle_p50_times",
+        "cycle_p99_times",
+        "peak_above_normal_mb",
+        "left_above_normal_mb",
+        "log_bytes_per_minute",
+    )
+    attacks = measured["attacks"].values()
+    return {
+        bar.name: max(attack[key] for attack in attacks) for bar, key in zip(SIEGE_BARS, keys, strict=True)
     }
 
 

@@ -34,6 +34,10 @@ def tables(measured: Measured, name: str) -> Iterator[str]:
         for path, answer in measured["answers"].items():
             yield f"{path:<60} {answer['median_ms']:>8} {answer['bytes']:>9,}"
         return
+    if "attacks" in measured:
+        yield ""
+        yield from _attacks(measured)
+        return
     for key, value in measured.items():
         for inner in value if isinstance(value, list) else [value]:
             if isinstance(inner, dict):
@@ -51,6 +55,19 @@ def _phases(measured: Measured) -> Iterator[str]:
         lag, cycles = phase["lag_ms"], phase["cycle_ms"]
         figures = (phase["seconds"], lag["p50"], lag["p99"], phase["cycles"], cycles["max"])
         yield _PHASE.format(phase["name"], *figures, f"{phase['cpu_share']:.0%}", phase["rss_mb"])
+
+
+_ATTACK = "{:<46} {:>9} {:>9} {:>9} {:>8} {:>8} {:>9}"
+
+
+def _attacks(measured: Measured) -> Iterator[str]:
+    """What each attack of the siege cost the honest clusters."""
+    yield f"one hostile tenant and {measured['honest_clusters']} honest clusters, {measured['attack_s']:g} s each"
+    yield _ATTACK.format("attack", "ack p99 s", "cycle p50", "cycle p99", "peak MB", "left MB", "log B/min")
+    for name, attack in measured["attacks"].items():
+        times = (f"{attack[f'cycle_{share}_times']:g}×" for share in ("p50", "p99"))
+        memory = (attack["peak_above_normal_mb"], attack["left_above_normal_mb"])
+        yield _ATTACK.format(name, attack["ack_p99_s"], *times, *memory, attack["log_bytes_per_minute"])
 
 
 def _table(measured: Measured, name: str) -> Iterator[str]:

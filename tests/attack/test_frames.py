@@ -6,7 +6,7 @@ The attackers have good certificates of clusters, the worst case; some have thos
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import count, cycle
@@ -28,6 +28,7 @@ from tests.support.certificates import Authority
 from tests.support.hostile_frames import (
     BAD_FIRST_FRAMES,
     BAD_LATER_FRAMES,
+    FLOODS,
     SKIPPED_LATER_FRAMES,
     hello,
     rollup,
@@ -257,18 +258,6 @@ async def test_an_aged_session_ends_well_and_the_next_one_is_served(tmp_path: Pa
 # One hostile cluster among fifty
 
 
-FLOODS: Final[Mapping[str, Callable[[], Sequence[bytes]]]] = {
-    "large roll-ups of ever-new rows": lambda: [rollup("prod", 20_000, first=20_000 * n) for n in range(4)],
-    "small roll-ups of ever-new rows": lambda: [rollup("prod", 900, first=900 * n) for n in range(50)],
-    "roll-ups that are refused at their end": lambda: [rollup("prod", 20_000) + b"\x12\x02\xff\xff"],
-    "hellos": lambda: [hello("prod")],
-    "frames without payload": lambda: [b""],
-    "frames that end the session": lambda: list(BAD_LATER_FRAMES.values()),
-    "first frames": lambda: list(BAD_FIRST_FRAMES.values()),
-}
-"""What the hostile cluster sends in turn, by kind; more rows than a session remembers, so that each is read again."""
-
-
 async def attack(siege: Besieged, floods: Mapping[str, Sequence[bytes]], seconds: float) -> None:
     """Send all kinds in turn, each for its part of the time, as fast as the shard takes them; reconnect when thrown out."""
     channel = siege.dial(Identity.cluster("prod"))
@@ -329,37 +318,3 @@ async def test_one_hostile_cluster_holds_up_none_of_fifty(siege: Besieged) -> No
     assert waits > 0
     assert sum(len(siege.shard.lines(event)) for event in ("session_refused", "rollup_rejected")) < 50
     await is_served(siege, "late")
-
-
-@pytest.mark.long
-@pytest.mark.rule("shard#ingest-share", "shard#session-log")
-@pytest.mark.parametrize("kind", FLOODS)
-async def test_two_minutes_of_a_flood(
-    siege: Besieged, kind: str, evidence: Callable[[str, Mapping[str, object]], None]
-) -> None:
-    before_mb, honest = _memory_mb(siege), Honest(siege, 50)
-    logged = siege.shard.running.log.stat().st_size
-    until_s = asyncio.get_running_loop().time() + 120
-    await asyncio.gather(attack(siege, {kind: FLOODS[kind]()}, 120), honest.run(10, until_s))
-    waits_s = sorted(honest.waits_s)
-    figures = {
-        "flood": kind,
-        "rollups": len(waits_s),
-        "p50_s": round(waits_s[len(waits_s) // 2], 3),
-        "p99_s": round(waits_s[int(0.99 * len(waits_s))], 3),
-        "worst_s": round(waits_s[-1], 3),
-        "stalls_below_s": await siege.longest_stall_s(),
-        "log_bytes": siege.shard.running.log.stat().st_size - logged,
-        "memory_before_mb": before_mb,
-        "memory_after_mb": _memory_mb(siege),
-    }
-    evidence("hostile-frames.jsonl", figures)
-    assert waits_s[int(0.99 * len(waits_s))] < 2.0, figures
-    assert siege.shard.running.log.stat().st_size - logged < 2_000_000, figures
-    assert await siege.longest_stall_s() <= STALL_S, figures
-
-
-def _memory_mb(siege: Besieged) -> int:
-    status = Path(f"/proc/{siege.shard.running.pid}/status").read_text(encoding="utf-8")
-    found = re.search(r"VmRSS:\s+(\d+) kB", status)
-    return int(found[1]) // 1024 if found else 0

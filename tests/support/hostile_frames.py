@@ -3,6 +3,7 @@
 Why: the attack tests and the fuzzer need the same ones, as bytes, since no encoder writes most of them.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from bigfleet.v1alpha1 import capacity_pb2
@@ -103,3 +104,14 @@ SKIPPED_LATER_FRAMES: Final[dict[str, bytes]] = {
     "nested deeper than any roll-up": field(2, field(3, nested(20_000))),
 }
 """Each leaves the session as it is, with no acknowledgement."""
+
+FLOODS: Final[Mapping[str, Callable[[], Sequence[bytes]]]] = {
+    "large roll-ups of ever-new rows": lambda: [rollup("prod", 20_000, first=20_000 * n) for n in range(4)],
+    "small roll-ups of ever-new rows": lambda: [rollup("prod", 900, first=900 * n) for n in range(50)],
+    "roll-ups that are refused at their end": lambda: [rollup("prod", 20_000) + b"\x12\x02\xff\xff"],
+    "hellos": lambda: [hello("prod")],
+    "frames without payload": lambda: [b""],
+    "frames that end the session": lambda: list(BAD_LATER_FRAMES.values()),
+    "first frames": lambda: list(BAD_FIRST_FRAMES.values()),
+}
+"""What the hostile cluster sends in turn, by kind; more rows than a session remembers, so that each is read again."""

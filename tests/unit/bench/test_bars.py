@@ -14,12 +14,14 @@ from scaletest.bench.bars import (
     RECOVERY_BARS,
     REFERENCE_BARS,
     SHARD_BARS,
+    SIEGE_BARS,
     Bar,
     engine_values,
     growth_values,
     judge,
     reaction_values,
     recovery_values,
+    siege_values,
 )
 
 ALL = (
@@ -33,6 +35,7 @@ ALL = (
     *DASHBOARD_BARS,
     *REACTION_BARS,
     *RECOVERY_BARS,
+    *SIEGE_BARS,
 )
 
 
@@ -51,7 +54,7 @@ def test_a_bar_is_met_at_its_bound_and_missed_beyond_it(bar: Bar) -> None:
 
 
 def test_all_bars_are_there() -> None:
-    assert {bar.number for bar in ALL} == set(range(1, 20))
+    assert {bar.number for bar in ALL} == set(range(1, 21))
     assert len({bar.name for bar in ALL}) == len(ALL)
 
 
@@ -92,3 +95,18 @@ def test_the_bars_on_reaction_and_recovery_find_their_values() -> None:
     values = recovery_values({"rounds": 10, **dict.fromkeys(cases, total)})
     assert {bar.name for bar in RECOVERY_BARS} <= set(values)
     assert (values["shard killed, median"], values["shard killed, longest"]) == (1.0, 2.0)
+
+
+def test_the_bars_on_the_siege_look_at_the_worst_attack() -> None:
+    def attack(times: float) -> dict[str, float]:
+        return {
+            "ack_p99_s": 1.0 * times,
+            "cycle_p50_times": 2.0 * times,
+            "cycle_p99_times": 3.0 * times,
+            "peak_above_normal_mb": 4.0 * times,
+            "left_above_normal_mb": 5.0 * times,
+            "log_bytes_per_minute": 6.0 * times,
+        }
+
+    values = siege_values({"attacks": {"floods": attack(2), "rows": attack(1)}})
+    assert values == {bar.name: 2.0 * place for place, bar in enumerate(SIEGE_BARS, start=1)}

@@ -41,3 +41,18 @@ def test_hops_and_rounds_are_told_in_seconds() -> None:
     rounds = {"p50_s": 1.5, "max_s": 2.5, "rounds_s": [1.5, 2.5]}
     (line,) = tables({"shard killed": {"total": rounds}}, "recovery")
     assert line.split() == ["recovery", "shard", "killed", "total", "1.5", "2.5"]
+
+
+def test_a_siege_is_told_attack_by_attack() -> None:
+    figures = {
+        "ack_p99_s": 0.5,
+        "cycle_p50_times": 1.25,
+        "cycle_p99_times": 1.5,
+        "peak_above_normal_mb": 90,
+        "left_above_normal_mb": 9,
+        "log_bytes_per_minute": 700,
+    }
+    measured = {"honest_clusters": 50, "attack_s": 120.0, "attacks": {"flood: hellos": figures}}
+    assert list(tables(measured, "siege"))[-1].split() == [
+        *("flood:", "hellos", "0.5", "1.25×", "1.5×", "90", "9", "700")
+    ]
