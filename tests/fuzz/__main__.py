@@ -1,6 +1,7 @@
 """`make fuzz MINUTES=60`: every target for so many minutes of CPU time, and a line of JSON for each as evidence.
 
     python -m tests.fuzz --minutes 60 [--target NAME] [--seed N] [--evidence FILE]
+    python -m tests.fuzz --keep [--target NAME]
 
 Where atheris is installed it follows coverage, elsewhere Hypothesis draws the changes. A finding ends its target; the exit
 code is then 1. Put the smallest input that is named into the corpus, with the fix.
@@ -22,7 +23,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from tests.fuzz.guided import available, guided
+from tests.fuzz.guided import available, guided, keep
 from tests.fuzz.rounds import SLOWDOWN, fuzz, slowdown
 from tests.fuzz.shrinking import smallest
 from tests.fuzz.targets import BY_NAME, TARGETS, Target
@@ -50,11 +51,17 @@ def main(argv: Sequence[str]) -> int:
         "--scratch", type=Path, default=Path(".make/fuzz"), help="inputs that later runs go on from"
     )
     parser.add_argument("--evidence", type=Path, help="append the lines of figures to this file too")
+    parser.add_argument(
+        "--keep", action="store_true", help="fuzz nothing; take small inputs of earlier runs into the corpus"
+    )
     asked = parser.parse_args(argv)
-    if asked.method == "coverage" and not available():
-        parser.error(
-            "--method coverage needs atheris, which is not installed; make fuzz installs it where it can be"
-        )
+    if (asked.method == "coverage" or asked.keep) and not available():
+        parser.error("this needs atheris, which is not installed; make fuzz installs it where it can be")
+    targets = [BY_NAME[name] for name in asked.target] if asked.target else list(TARGETS)
+    if asked.keep:
+        for target in targets:
+            print(f"{target.name}: {keep(target.name, asked.scratch)} inputs taken into the corpus")
+        return 0
     follow = asked.method != "hypothesis" and available()
     if not follow:
         print("fuzz: without atheris, so coverage is not followed", file=sys.stderr)
@@ -63,7 +70,6 @@ def main(argv: Sequence[str]) -> int:
         if follow
         else partial(_with_hypothesis, minutes=asked.minutes, seed=asked.seed)
     )
-    targets = [BY_NAME[name] for name in asked.target] if asked.target else list(TARGETS)
     findings, host = 0, _host()
     with ThreadPoolExecutor(asked.jobs if follow else 1) as pool:
         for target, figures in zip(targets, pool.map(run, targets), strict=True):
@@ -81,8 +87,9 @@ def _with_atheris(target: Target, *, minutes: float, seed: int, scratch: Path) -
     if found.finding:
         print(f"{found.finding}\nfuzz: finding in {target.name}", file=sys.stderr)
     for path in found.inputs:
-        small = path.with_name(f"small-{path.name}")
-        small.write_bytes(smallest(target, path.read_bytes()))
+        small = path.with_name(f"small-{path.name}") if found.raised else path
+        if found.raised:
+            small.write_bytes(smallest(target, path.read_bytes()))
         print(f"fuzz: shown by {small}", file=sys.stderr)
     return {
         "method": f"atheris {version('atheris')}",

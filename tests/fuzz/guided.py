@@ -6,6 +6,7 @@ Must never: keep what was found in the tree by itself. New inputs go to a scratc
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,11 +20,14 @@ from tests.fuzz.targets import CORPUS
 
 MOST_BYTES: Final = 1 << 16
 MOST_MIB: Final = 2048
+KEPT_BYTES: Final = 600
+"""Of one input that is taken into the tree."""
 _MODULE: Final = "tests.fuzz.targets"
 _STATUS: Final = re.compile(r"^#\d+\s+(\w+)\s+cov: (\d+) ft: (\d+) corp: (\d+)/")
 _EXECUTED: Final = re.compile(r"^stat::number_of_executed_units:\s+(\d+)")
 _TOKEN: Final = re.compile(rb"[\w.$-]{2,40}")
 _LAST_LINES: Final = 60
+_MERGE_CPU_S: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class Guided:
     end: Reached
     finding: str
     """The last lines of the run where it ended with a finding, else nothing."""
+    raised: bool
+    """Whether the finding is an error that the target raised; else the process died, or an input took too long."""
     inputs: tuple[Path, ...]
     """Those that show the finding."""
 
@@ -64,8 +70,8 @@ def guided(
     before = set(findings.iterdir())
     words = scratch / name / "words"
     words.write_text(_dictionary(corpus / name))
-    command: list[str] = [
-        *(sys.executable, "-m", "tests.fuzz.instrumented", module, name, str(60 * minutes)),
+    command = [
+        *_instrumented(module, name, 60 * minutes),
         *(f"-max_len={MOST_BYTES}", f"-rss_limit_mb={MOST_MIB}", f"-seed={number % 2**32 or 1}"),
         # The target watches its own CPU time; the clock of libFuzzer would count the hours in which a run is stopped.
         *("-timeout=1000000", "-report_slow_units=1000000", "-print_final_stats=1"),
@@ -75,15 +81,45 @@ def guided(
         _, status, used = os.wait4(process.pid, 0)
         code = process.returncode = os.waitstatus_to_exitcode(status)
     lines = log.read_text(errors="replace").splitlines()
-    executions, start, end = figures_of(lines)
+    last, (executions, start, end) = "\n".join(lines[-_LAST_LINES:]), figures_of(lines)
     return Guided(
         cpu_minutes=(used.ru_utime + used.ru_stime) / 60,
         executions=executions,
         start=start,
         end=end,
-        finding="" if code == 0 else "\n".join([*lines[-_LAST_LINES:], f"exit code {code}"]),
+        finding=f"{last}\nexit code {code}" if code else "",
+        raised=code != 0 and "Uncaught Python exception" in last and "TooSlow" not in last,
         inputs=tuple(sorted(set(findings.iterdir()) - before)),
     )
+
+
+def keep(name: str, scratch: Path) -> int:
+    """Take the fewest small inputs that reach all edges that small ones of earlier runs reach into the tree; say how many."""
+    seeds, found, chosen = CORPUS / name, scratch / name / "inputs", scratch / name / "chosen"
+    shutil.rmtree(chosen, ignore_errors=True)
+    shutil.copytree(seeds, chosen)
+    command = [
+        *_instrumented(_MODULE, name, _MERGE_CPU_S),
+        *(
+            "-set_cover_merge=1",
+            "-use_counters=0",
+            f"-max_len={KEPT_BYTES}",
+            "-timeout=1000000",
+            str(chosen),
+            str(found),
+        ),
+    ]
+    with (scratch / name / "log").open("wb") as output:
+        subprocess.run(command, stdout=output, stderr=output, check=True)
+    known = {path.read_bytes() for path in seeds.iterdir()}
+    new = [path for path in sorted(chosen.iterdir()) if path.read_bytes() not in known]
+    for path in new:
+        shutil.copyfile(path, seeds / f"reached-{path.name[:8]}")
+    return len(new)
+
+
+def _instrumented(module: str, name: str, seconds: float) -> list[str]:
+    return [sys.executable, "-m", "tests.fuzz.instrumented", module, name, str(seconds)]
 
 
 def figures_of(lines: list[str]) -> tuple[int, Reached, Reached]:

@@ -8,6 +8,7 @@ Must never: count time on the wall, since a run may be stopped for hours and res
 
 import os
 import resource
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -54,7 +55,9 @@ def main(argv: Sequence[str]) -> None:
             signal.setitimer(signal.ITIMER_PROF, 0)
 
     mutator = None if target.form is None else _mutator(target.form, target.seeds())
-    atheris.Setup([sys.argv[0], *arguments], one_input, custom_mutator=mutator)
+    # To compare inputs libFuzzer starts its process again, by a shell.
+    again = shlex.join([sys.executable, "-m", "tests.fuzz.instrumented", module, name, seconds])
+    atheris.Setup([again, *arguments], one_input, custom_mutator=mutator)
     atheris.Fuzz()
 
 
