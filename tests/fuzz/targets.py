@@ -8,7 +8,6 @@ Must never: catch what production code does not catch at this place. `refusals` 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 from google.protobuf.message import DecodeError
@@ -17,7 +16,6 @@ from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.load import load
 from bigfleet.clustersim.fleet import demand_of, read_simulated_fleet
 from bigfleet.coordinator.archive import CorruptArchiveError, tables_of, unpack
-from bigfleet.coordinator.raft.message_guard import MessageGuard, MessageRefused
 from bigfleet.coordinator.raft.pipes import FrameMeter
 from bigfleet.document.edits import apply_edits, read_edits
 from bigfleet.document.errors import DocumentError
@@ -42,6 +40,7 @@ from bigfleet.wire.operator_frames import frame_from_proto
 from bigfleet.wire.rollups import RollupReader
 from bigfleet.wire.session_frames import RollupBytes, read_operator_frame
 from bigfleet.wire.shard_reports import answer_from_proto, report_from_proto
+from tests.fuzz import raft
 from tests.fuzz.trees import JSON, WIRE, YAML, Form
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -115,38 +114,6 @@ def _raft_stream(data: bytes) -> object:
     verdict = whole.fits(data)
     assert verdict == all(byte_by_byte.fits(data[at : at + 1]) for at in range(len(data))), "pieces matter"
     return verdict
-
-
-class _Raft:
-    raftCurrentTerm = 5  # noqa: N815  the library's name
-    raftCommitIndex = 10  # noqa: N815
-
-
-class _Log:
-    base = (30, 4)
-
-    def sync(self) -> None:
-        """Nothing is written here."""
-
-    def holds(self, index: int, term: int) -> bool:
-        return (index, term) == (20, 4)
-
-
-def _raft_message(data: bytes) -> object:
-    """What is judged of a peer's message behind the secret: from JSON, since the library's own form is code."""
-    import json
-
-    try:
-        message = json.loads(data, object_hook=_with_tuples)
-    except (ValueError, RecursionError):
-        return None
-    verdict = MessageGuard("one", _Log()).incoming("peer", True, message, _Raft())
-    assert isinstance(verdict, dict | MessageRefused)
-    return verdict
-
-
-def _with_tuples(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
 
 
 # Documents and files.
@@ -326,7 +293,7 @@ TARGETS: tuple[Target, ...] = (
         (),
         {"empty frames": many(b"\x01\x00\x00\x00x"), "zeros": many(b"\x00"), "one frame": many(b"\x10")},
     ),
-    Target("raft-message", _raft_message, (), form=JSON),
+    Target("raft-message", raft.take, (), form=JSON),
     Target(
         "snapshot",
         _snapshot,
