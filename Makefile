@@ -69,10 +69,18 @@ test-long: $(ENV) ## long properties and fault rounds
 attack: $(ENV) ## attacks on running processes, as make test makes them; LONG=1 makes the long rounds too
 	$(PY) -m pytest $(if $(LONG),,-m "not long") tests/attack
 
-MINUTES ?= 60
+# Where the lock has a fuzzer for this machine and it can be installed, fuzzing follows coverage.
+FUZZ_ENV := $(STAMPS)/fuzz-env
+$(FUZZ_ENV): requirements-fuzz.lock $(ENV)
+	@$(LOCKED) --no-deps --only-binary :all: -r $< \
+	  || echo "make: atheris cannot be installed on this machine, so fuzzing does not follow coverage" >&2
+	@touch $@
+
+MINUTES ?= 1
+JOBS ?= 1
 .PHONY: fuzz
-fuzz: $(ENV) ## feed changed bytes to every parser for MINUTES (60), and print a line of figures
-	@$(PY) -m tests.fuzz --minutes $(MINUTES)
+fuzz: $(FUZZ_ENV) ## feed changed bytes to every parser for MINUTES (1) of CPU time each, JOBS (1) at once; ARGS="--target yaml --evidence FILE"
+	@$(PY) -m tests.fuzz --minutes $(MINUTES) --jobs $(JOBS) $(ARGS)
 
 .PHONY: testbed e2e
 testbed: $(ENV) ## build the test control plane and Helm into the user's cache (about 16 CPU minutes, once)
@@ -181,13 +189,15 @@ format: $(ENV) ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 
 .PHONY: lock
-lock: $(ENV) ## resolve the dependencies again into the three hashed lock files (needs uv on the PATH)
+lock: $(ENV) ## resolve the dependencies again into the four hashed lock files (needs uv on the PATH)
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 	  --custom-compile-command "make lock" --quiet --upgrade --output-file requirements-dev.lock
 	uv pip compile pyproject.toml --constraint requirements-dev.lock --universal --python-version 3.11 --generate-hashes \
 	  --custom-compile-command "make lock" --quiet --output-file requirements.lock
 	uv pip compile --group build --constraint requirements-dev.lock --universal --python-version 3.11 --generate-hashes \
 	  --custom-compile-command "make lock" --quiet --output-file requirements-build.lock
+	uv pip compile --group fuzz --constraint requirements-dev.lock --universal --python-version 3.11 --generate-hashes \
+	  --custom-compile-command "make lock" --quiet --output-file requirements-fuzz.lock
 
 .PHONY: clean
 clean: ## remove everything that make made

@@ -137,7 +137,10 @@ def merge(files: Sequence[tuple[str, str]]) -> Kubeconfig:
         document = _load(path, text)
         current = current or str(document.get("current-context") or "")
         for part in _PARTS:
-            for item in document.get(part) or ():
+            items = document.get(part) or []
+            if not isinstance(items, list):
+                raise LoginError(f"{path}: {part} must be a list")
+            for item in items:
                 if not isinstance(item, Mapping) or not isinstance(item.get("name"), str):
                     raise LoginError(f"{path}: every entry of {part} must have a name")
                 inner = item.get(part[:-1]) or {}

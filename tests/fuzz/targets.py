@@ -5,11 +5,9 @@ than its input lets a small file or frame take minutes.
 Must never: catch what production code does not catch at this place. `refusals` are the errors that its caller answers.
 """
 
-import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 from google.protobuf.message import DecodeError
@@ -18,7 +16,6 @@ from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.load import load
 from bigfleet.clustersim.fleet import demand_of, read_simulated_fleet
 from bigfleet.coordinator.archive import CorruptArchiveError, tables_of, unpack
-from bigfleet.coordinator.raft.message_guard import MessageGuard, MessageRefused
 from bigfleet.coordinator.raft.pipes import FrameMeter
 from bigfleet.document.edits import apply_edits, read_edits
 from bigfleet.document.errors import DocumentError
@@ -43,6 +40,8 @@ from bigfleet.wire.operator_frames import frame_from_proto
 from bigfleet.wire.rollups import RollupReader
 from bigfleet.wire.session_frames import RollupBytes, read_operator_frame
 from bigfleet.wire.shard_reports import answer_from_proto, report_from_proto
+from tests.fuzz import raft
+from tests.fuzz.trees import JSON, WIRE, YAML, Form
 
 CORPUS = Path(__file__).parent / "corpus"
 Grow = Callable[[int], bytes]
@@ -58,6 +57,8 @@ class Target:
     refusals: tuple[type[Exception], ...]
     shapes: Mapping[str, Grow] = field(default_factory=dict)
     """Shapes of input whose work must grow no faster than they do."""
+    form: Form | None = None
+    """In which its inputs are changed as trees too."""
 
     def seeds(self) -> tuple[bytes, ...]:
         """The corpus of this target, in the order of its names."""
@@ -113,45 +114,6 @@ def _raft_stream(data: bytes) -> object:
     verdict = whole.fits(data)
     assert verdict == all(byte_by_byte.fits(data[at : at + 1]) for at in range(len(data))), "pieces matter"
     return verdict
-
-
-class _Raft:
-    raftCurrentTerm = 5  # noqa: N815  the library's name
-    raftCommitIndex = 10  # noqa: N815
-
-
-class _Log:
-    base = (30, 4)
-
-    def sync(self) -> None:
-        """Nothing is written here."""
-
-    def holds(self, index: int, term: int) -> bool:
-        return (index, term) == (20, 4)
-
-
-class _PlainData(pickle.Unpickler):
-    """Texts, numbers and containers, as the library's messages have them; a fuzzer must run no code."""
-
-    def find_class(self, module: str, name: str) -> Any:  # Any: by the base class
-        raise pickle.UnpicklingError(f"{module}.{name}")
-
-
-def _raft_message(data: bytes) -> object:
-    """What is judged of a peer's message behind the secret: from JSON, since the library's own form is code."""
-    import json
-
-    try:
-        message = json.loads(data, object_hook=_with_tuples)
-    except (ValueError, RecursionError):
-        return None
-    verdict = MessageGuard("one", _Log()).incoming("peer", True, message, _Raft())
-    assert isinstance(verdict, dict | MessageRefused)
-    return verdict
-
-
-def _with_tuples(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
 
 
 # Documents and files.
@@ -313,23 +275,25 @@ TARGETS: tuple[Target, ...] = (
             "pieces of one roll-up": many(field_of(2, b"\x08\x01")),
             "all kinds by turns": many(field_of(1, b"") + field_of(4, b"")),
         },
+        form=WIRE,
     ),
-    Target("shard-frame", _shard_frame, (DecodeError, InvalidFieldError), _UNKNOWN),
+    Target("shard-frame", _shard_frame, (DecodeError, InvalidFieldError), _UNKNOWN, form=WIRE),
     Target(
         "listing",
         _listing,
         (InvalidFieldError,),
         {**_UNKNOWN, "machines": _records("m-"), "one machine again": many(field_of(1, field_of(1, b"m")))},
+        form=WIRE,
     ),
-    Target("shard-report", _report, (DecodeError, InvalidFieldError), _UNKNOWN),
-    Target("report-answer", _report_answer, (DecodeError, InvalidFieldError), _UNKNOWN),
+    Target("shard-report", _report, (DecodeError, InvalidFieldError), _UNKNOWN, form=WIRE),
+    Target("report-answer", _report_answer, (DecodeError, InvalidFieldError), _UNKNOWN, form=WIRE),
     Target(
         "raft-stream",
         _raft_stream,
         (),
         {"empty frames": many(b"\x01\x00\x00\x00x"), "zeros": many(b"\x00"), "one frame": many(b"\x10")},
     ),
-    Target("raft-message", _raft_message, ()),
+    Target("raft-message", raft.take, (), form=JSON),
     Target(
         "snapshot",
         _snapshot,
@@ -341,32 +305,38 @@ TARGETS: tuple[Target, ...] = (
             "x- keys": many(b'"x-%d":{}', _MACHINES + b"],", b"}", b","),
             "needs": many(b'{"cluster":"c"}', _NEEDS, b"]}", b","),
         },
+        form=JSON,
     ),
     Target(
         "edits",
         _edits,
         (DocumentError,),
         {**_TEXT, "edits": many(b"- {edit: pass_time, seconds: 1}\n", b"edits:\n")},
+        form=YAML,
     ),
-    Target("yaml", _yaml, (yaml.YAMLError,), _TEXT),
-    Target("config", _config, (UsageError,), {name: _TEXT[name] for name in ("keys", "flow keys")}),
+    Target("yaml", _yaml, (yaml.YAMLError,), _TEXT, form=YAML),
+    Target(
+        "config", _config, (UsageError,), {name: _TEXT[name] for name in ("keys", "flow keys")}, form=YAML
+    ),
     Target(
         "fake-inventory",
         read_inventory,
         (DocumentError,),
         {"pools": many(_POOL, b"pools:\n")},
+        form=YAML,
     ),
-    Target("fake-catalogue", read_catalogue, (DocumentError,)),
-    Target("fake-script", read_script, (InvalidFieldError,)),
-    Target("fleet", read_simulated_fleet, (InvalidFieldError,)),
-    Target("demand", lambda data: demand_of(data, "c"), (InvalidFieldError,)),
+    Target("fake-catalogue", read_catalogue, (DocumentError,), form=YAML),
+    Target("fake-script", read_script, (InvalidFieldError,), form=YAML),
+    Target("fleet", read_simulated_fleet, (InvalidFieldError,), form=YAML),
+    Target("demand", lambda data: demand_of(data, "c"), (InvalidFieldError,), form=YAML),
     Target(
         "hook-inventory",
         _hook_inventory(".yaml"),
         (InventoryError,),
         {"unknown keys": _TEXT["keys"], "machines": many(b"- {id: m-%d, zone: z}\n", b"machines:\n")},
+        form=YAML,
     ),
-    Target("hook-inventory-json", _hook_inventory(".json"), (InventoryError,), _JSON),
+    Target("hook-inventory-json", _hook_inventory(".json"), (InventoryError,), _JSON, form=JSON),
     Target(
         "hook-inventory-csv",
         _hook_inventory(".csv"),
@@ -379,8 +349,8 @@ TARGETS: tuple[Target, ...] = (
     ),
     Target("hook-output", read_output, (HookOutputError,), {**_JSON, "lines": many(b"x\n")}),
     Target("archive", _archive, (CorruptArchiveError,), {"zeros": many(b"\x00"), "blanks": many(b" ")}),
-    Target("kubeconfig", _kubeconfig, (LoginError, UnicodeDecodeError)),
-    Target("penalties", _penalties, (BadDefaultsError, yaml.YAMLError)),
+    Target("kubeconfig", _kubeconfig, (LoginError, UnicodeDecodeError), form=YAML),
+    Target("penalties", _penalties, (BadDefaultsError, yaml.YAMLError), form=YAML),
     Target(
         "template",
         _template,

@@ -34,3 +34,11 @@ def test_any_bytes_are_read_or_refused_with_a_typed_error(target: Target) -> Non
 @pytest.mark.parametrize(("target", "shape"), GROWTH)
 def test_work_grows_no_faster_than_the_input(target: Target, shape: str) -> None:
     assert slowdown(target, target.shapes[shape]) < SLOWDOWN
+
+
+def test_work_that_grows_as_the_square_of_the_input_is_noticed() -> None:
+    def feed(data: bytes) -> None:
+        for _ in range(len(data) // 16):
+            data.count(b"y")
+
+    assert slowdown(Target("planted", feed, ()), lambda size: b"x" * size) >= SLOWDOWN

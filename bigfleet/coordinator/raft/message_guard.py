@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-VOTER_TYPES = frozenset({"request_vote", "response_vote", "append_entries", "next_node_idx", "timeout_now"})
+from bigfleet.coordinator.raft.message_fields import VOTER_TYPES, has_fields
+
 FORWARDED_TYPES = frozenset({"apply_command", "apply_command_response"})
 
 Message = dict[str, Any]  # the library's messages: plain data, its own keys
@@ -112,11 +113,7 @@ class MessageGuard:
 
     def incoming(self, node: str, is_voter: bool, message: object, raft: Raft) -> Message | MessageRefused:
         """Return the message for the library, or why it is refused."""
-        try:
-            verdict = self._judge(node, is_voter, message, raft)
-        except (KeyError, TypeError, ValueError):
-            # A peer with our secret, but with fields that no replica sends: its connection ends, not this replica.
-            verdict = MessageRefused("malformed", close=True)
+        verdict = self._judge(node, is_voter, message, raft)
         if isinstance(verdict, MessageRefused):
             self._on_refused(verdict.reason)
         return verdict
@@ -127,10 +124,15 @@ class MessageGuard:
         if message.get("bf_cluster") != self._cluster_id:
             return MessageRefused("cluster", close=True)
         kind = message.get("type")
+        if not isinstance(kind, str):
+            return MessageRefused("malformed", close=True)
         if kind in FORWARDED_TYPES:
             return MessageRefused("forwarded")
         if kind not in VOTER_TYPES or not (is_voter or kind == "next_node_idx"):
             return MessageRefused("type", close=True)
+        if not has_fields(message):
+            # A peer with our secret, but with fields that no replica sends: its connection ends, not this replica.
+            return MessageRefused("malformed", close=True)
         if kind == "next_node_idx":
             return self._append_answer(node, message, raft)
         if kind == "append_entries":

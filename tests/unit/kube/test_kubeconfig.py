@@ -100,6 +100,8 @@ def test_settings_of_the_connection_are_taken_over() -> None:
         (f"token: {SECRET}\n  : :\n- x", "not readable as YAML at line"),
         (yaml.safe_dump(config(current="gone")), "found context 'gone', allowed is one"),
         (yaml.safe_dump(config() | {"clusters": []}), "found cluster 'one', allowed is none"),
+        (yaml.safe_dump(config() | {"users": 7}), "users must be a list"),
+        (yaml.safe_dump(config() | {"clusters": {"one": {}}}), "clusters must be a list"),
         (yaml.safe_dump(config() | {"users": [{"user": {}}]}), "every entry of users must have a name"),
         (yaml.safe_dump(config() | {"users": [{"name": "one", "user": 3}]}), "must be a map"),
         (yaml.safe_dump(config(user={"client-key-data": "%%%"})), "client-key-data is not base64"),

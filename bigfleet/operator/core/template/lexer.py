@@ -31,6 +31,9 @@ _WORDS: Final = re.compile(
 _ESCAPES: Final = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", '"': '"', "'": "'",
 }  # fmt: skip
+_LAST: Final = 0x10FFFF
+_HALVES: Final = range(0xD800, 0xE000)
+"""Halves of characters in UTF-16; alone they are no text."""
 _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{3}|.)")
 
 
@@ -155,11 +158,17 @@ def unquoted(word: TemplateToken) -> str:
     def expand(match: re.Match[str]) -> str:
         code = match[1]
         if code[0] in "xuU" and len(code) > 1:
-            return chr(int(code[1:], 16))
+            return _character(word, code, int(code[1:], 16), _LAST)
         if code.isdigit() and len(code) == 3:
-            return chr(int(code, 8))
+            return _character(word, code, int(code, 8), 0xFF)
         if code not in _ESCAPES:
             raise TemplateError(word.line, f"\\{code}", "an escape that is not known")
         return _ESCAPES[code]
 
     return _ESCAPE.sub(expand, inner)
+
+
+def _character(word: TemplateToken, code: str, number: int, last: int) -> str:
+    if number > last or number in _HALVES:
+        raise TemplateError(word.line, f"\\{code}", "an escape that is no character")
+    return chr(number)

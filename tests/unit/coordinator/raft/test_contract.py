@@ -25,7 +25,8 @@ from pysyncobj.version import VERSION
 from bigfleet.aio.rng import SeededRng
 from bigfleet.coordinator.raft.guarded_transport import GuardedTransport
 from bigfleet.coordinator.raft.journal import GuardedJournal
-from bigfleet.coordinator.raft.message_guard import FORWARDED_TYPES, VOTER_TYPES
+from bigfleet.coordinator.raft.message_fields import VOTER_TYPES
+from bigfleet.coordinator.raft.message_guard import FORWARDED_TYPES
 from bigfleet.testing.disk.virtual_disk import MemoryDisk
 from tests.support.coordinator.virtual_cluster import VirtualCluster
 

@@ -193,7 +193,10 @@ def test_a_chunk_names_the_entry_at_which_its_snapshot_stands() -> None:
 def test_chunks_of_a_snapshot_must_follow_each_other() -> None:
     sender, receiver = World(), World()
     parts = [(b"abc", True, False), (b"def", False, False), (b"", False, True)]
-    sent = [sender.out({"type": "append_entries", "commit_index": 1, "serialized": part}) for part in parts]
+    sent = [
+        sender.out({"type": "append_entries", "term": 5, "commit_index": 1, "serialized": part})
+        for part in parts
+    ]
     assert [message and message["bf_offset"] for message in sent] == [0, 3, 6]
     assert not isinstance(receiver.take(sent[0]), MessageRefused)
     # The second one was lost with its connection; the leader went on.
@@ -218,6 +221,36 @@ def test_chunks_of_a_snapshot_must_follow_each_other() -> None:
         },
         {"type": "next_node_idx", "bf_cluster": "one", "bf_term": 5, "bf_learner": "not three"},
         {"type": ["append_entries"], "bf_cluster": "one"},
+        {"type": "request_vote", "bf_cluster": "one", "last_log_index": 1, "last_log_term": 1},
+        {"type": "response_vote", "bf_cluster": "one", "term": True},
+        {"type": "timeout_now", "bf_cluster": "one", "term": float("inf")},
+        {
+            "type": "next_node_idx",
+            "bf_cluster": "one",
+            "bf_term": 5,
+            "next_node_idx": "x",
+            "reset": True,
+            "success": False,
+        },
+        {
+            "type": "next_node_idx",
+            "bf_cluster": "one",
+            "bf_term": 5,
+            "next_node_idx": 8,
+            "reset": 1,
+            "success": False,
+        },
+        append(prevLogIdx=None),
+        append(prevLogTerm="4"),
+        append(commit_index=-1),
+        append(term=1 << 62),
+        append(entries="ab"),
+        append(entries=[("text", 21, 5)]),
+        append(entries=[(b"", 22, 5)]),
+        append(entries=[(b"", 21, 5), (b"", 23, 5)]),
+        append(entries=[(b"", 21)]),
+        chunk("text", True, False, 0),  # type: ignore[arg-type]  # what no replica sends
+        {**chunk(b"", True, False, 0), "bf_snapshot": (1, "x")},
     ],
 )
 def test_a_message_with_fields_that_no_replica_sends_ends_its_connection(message: dict[str, Any]) -> None:

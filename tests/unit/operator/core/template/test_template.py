@@ -95,6 +95,7 @@ CONTEXT = TemplateContext(
             "{{lt 1 2}}{{le 2 2}}{{gt 1 2}}{{ge 1 2}}{{ne 1 2}}", "truetruefalsefalsetrue", id="order"
         ),
         pytest.param('{{lt "a" "b"}}{{eq nil nil}}', "truetrue", id="texts and nil"),
+        pytest.param(r'{{"\x41\101\u00e9\ud7ff\U0010ffff"}}', "AA\u00e9\ud7ff\U0010ffff", id="escapes"),
         pytest.param("{{`raw \\n`}}{{0x10}}{{true}}", "raw \\n16true", id="literals"),
         pytest.param("{{if\n  .MachineID\n}}x{{end}}", "x", id="newlines in an action"),
         pytest.param('{{"quoted }} inside"}}', "quoted }} inside", id="braces in a string"),
@@ -139,6 +140,10 @@ def test_renders_byte_for_byte(source: str, text: str) -> None:
         ("{{print 1)}}", 1, ")"),
         ("{{'a'}}", 1, "'"),
         ('{{"\\z"}}', 1, "\\z"),
+        ('\n{{"\\ud800"}}', 2, "\\ud800"),
+        ('{{"\\udfff"}}', 1, "\\udfff"),
+        ('{{"\\U00110000"}}', 1, "\\U00110000"),
+        ('{{"\\400"}}', 1, "\\400"),
         ("{{print ,}}", 1, ","),
         ("{{print if}}", 1, "if"),
         pytest.param("\n" + "{{if .ClusterID}}" * 60, 2, "if", id="blocks without end"),
