@@ -5,7 +5,8 @@ from bigfleet.model.machine import NeedRef
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
 from bigfleet.model.situation import Situation
-from bigfleet.shard.core.read.cycle_log import CYCLES_KEPT, HISTORY, CycleLog, PastVerdict
+from bigfleet.shard.core.read.cycle_log import CYCLES_KEPT, CycleLog
+from bigfleet.shard.core.read.short_history import HISTORY, PastVerdict
 from bigfleet.shard.core.views import CycleFacts
 from tests.support.builders import amounts, machine
 from tests.support.shard_views import cycle_of
