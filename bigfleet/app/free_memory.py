@@ -12,15 +12,16 @@ Rules: `shard#free-memory`.
 import asyncio
 import ctypes
 import resource
-from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
 from bigfleet.aio.clock import Clock
+from bigfleet.aio.disk import DiskError, OpenMode
+from bigfleet.aio.system_disk import SystemDisk
 
 EVERY_S: Final = 10.0
 WORTH_BYTES: Final = 32 << 20
 """How much more must be free, or resident, than after the last time."""
-_SIZES: Final = Path("/proc/self/statm")
+_SIZES: Final = "/proc/self/statm"  # in pages; the second is the resident size
 
 
 class Heap(Protocol):
@@ -65,8 +66,9 @@ class SystemHeap:
     def resident_bytes(self) -> int:
         """How much memory the process has; 0 if that is not known."""
         try:
-            return int(_SIZES.read_text(encoding="ascii").split()[1]) * resource.getpagesize()
-        except OSError:
+            with SystemDisk().open(_SIZES, OpenMode.READ) as file:
+                return int(file.pread(0, 256).split()[1]) * resource.getpagesize()
+        except DiskError:
             return 0
 
     def trim(self) -> None:

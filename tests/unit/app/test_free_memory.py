@@ -1,6 +1,7 @@
 """Free memory goes back to the system (`shard#free-memory`)."""
 
 import asyncio
+import sys
 
 import pytest
 
@@ -75,5 +76,5 @@ def test_free_memory_that_was_used_and_freed_again_between_two_looks_is_given_ba
 def test_the_heap_of_this_process_can_be_asked_and_trimmed() -> None:
     heap = SystemHeap()
     assert heap.free_bytes() >= 0
-    assert heap.resident_bytes() >= 0
+    assert heap.resident_bytes() > 1 << 20 or sys.platform != "linux"
     heap.trim()
