@@ -3,20 +3,25 @@
 Why: the allocator keeps what a large roll-up or listing needed for a moment, in case the same comes again. After an attack
 that never comes again, and a process of 100 MB would hold a gigabyte until it is restarted.
 How: every ten seconds the C library is asked how much it holds free, and to return that when there is much more than there
-was. This blocks other threads' allocations for some milliseconds, so it is rare, and runs in a thread.
+was, or when the process has grown: what was returned counts as free, so free memory that was used and freed again between two
+looks shows in the size of the process only. This blocks other threads' allocations for some milliseconds, so it is rare, and runs in a thread.
 Must never: be needed for a process to work; where the C library has no such calls it does nothing.
 Rules: `shard#free-memory`.
 """
 
 import asyncio
 import ctypes
+import resource
 from typing import Final, NoReturn, Protocol
 
 from bigfleet.aio.clock import Clock
+from bigfleet.aio.disk import DiskError, OpenMode
+from bigfleet.aio.system_disk import SystemDisk
 
 EVERY_S: Final = 10.0
 WORTH_BYTES: Final = 32 << 20
-"""How much more must be free than after the last time."""
+"""How much more must be free, or resident, than after the last time."""
+_SIZES: Final = "/proc/self/statm"  # in pages; the second is the resident size
 
 
 class Heap(Protocol):
@@ -24,6 +29,9 @@ class Heap(Protocol):
 
     def free_bytes(self) -> int:
         """How much the allocator holds that is not in use, returned to the system or not."""
+
+    def resident_bytes(self) -> int:
+        """How much memory the process has; 0 if that is not known."""
 
     def trim(self) -> None:
         """Return what is free to the system."""
@@ -55,6 +63,14 @@ class SystemHeap:
         """How much the allocator holds that is not in use, returned to the system or not."""
         return int(self._info().fordblks) if self._info is not None else 0
 
+    def resident_bytes(self) -> int:
+        """How much memory the process has; 0 if that is not known."""
+        try:
+            with SystemDisk().open(_SIZES, OpenMode.READ) as file:
+                return int(file.pread(0, 256).split()[1]) * resource.getpagesize()
+        except DiskError:
+            return 0
+
     def trim(self) -> None:
         """Return what is free to the system."""
         if self._trim is not None:
@@ -64,11 +80,13 @@ class SystemHeap:
 async def give_back_free_memory(clock: Clock, heap: Heap | None = None) -> NoReturn:
     """Give free memory back now and then, until cancelled."""
     heap = heap or SystemHeap()
-    least = heap.free_bytes()
+    least_free, least_resident = heap.free_bytes(), heap.resident_bytes()
     while True:
         await clock.sleep(EVERY_S)
-        free = await asyncio.to_thread(heap.free_bytes)
-        least = min(least, free)
-        if free - least >= WORTH_BYTES:
+        free, resident = await asyncio.to_thread(heap.free_bytes), heap.resident_bytes()
+        least_free, least_resident = min(least_free, free), min(least_resident, resident)
+        grown = resident - least_resident >= WORTH_BYTES and free >= WORTH_BYTES
+        if grown or free - least_free >= WORTH_BYTES:
             await asyncio.to_thread(heap.trim)
-            least = free  # what was returned still counts as free, until it is used again
+            # What was returned still counts as free, until it is used again.
+            least_free, least_resident = free, heap.resident_bytes()

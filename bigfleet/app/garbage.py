@@ -2,7 +2,8 @@
 
 Why: a process with thousands of sessions has millions of long-lived objects. A full collection visits them all, which takes
 a second or more and stops everything else.
-How: every second, a collection of the young generations, then `gc.freeze` for the survivors. Reference counting still frees
+How: every second, a collection of the young generations, `gc.freeze` for the survivors, and a full collection of what is left,
+which is nothing, since only that makes Python empty its lists of freed objects. Reference counting still frees
 frozen objects; unreachable cycles among them wait for the full collection, once an hour. Every second, because thousands of
 sessions renew hundreds of thousands of objects within ten seconds, and one collection of those takes a fifth of a second.
 Must never: leave the collector off, or keep garbage for ever.
@@ -30,6 +31,7 @@ async def freeze_live_objects(clock: Clock) -> None:
                 await clock.sleep(EVERY_S)
                 gc.collect(1)
                 gc.freeze()
+                gc.collect()  # of nothing: it empties the lists of freed objects, which keep memory from being returned
             gc.unfreeze()
             gc.collect()
             gc.freeze()

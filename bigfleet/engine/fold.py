@@ -37,6 +37,10 @@ class PlannedNeed(NamedTuple):  # a tuple, as a full pass makes tens of thousand
         """Its position in list order: needs that were not folded first, then folded classes."""
         return self.turn[2]
 
+    def missing(self, scale: Scale, amounts: Vector) -> Resources:
+        """What it misses, by name. Where that is all it wants, its total is returned: tens of thousands of needs may miss all."""
+        return self.need.total if amounts == self.wanted else scale.resources(amounts)
+
 
 Folds = tuple[bool, ...]
 """For each group of a cluster's gangs whether it folds."""

@@ -29,6 +29,8 @@ _SPARE_BYTES, _ANSWER_BYTES = 4 << 20, 512  # of an answer about no kinds: its a
 # Beyond what usual keys have: a tenant may ask with a thousand values in each of its rows, and the keys hold them.
 _SPARE_TEXTS, _VALUE_BYTES = 4 << 20, 50
 
+_SHARED_KINDS = 4096  # of more, nearly every answer is another one, and to compare them takes long
+
 Numbers = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
@@ -202,6 +204,11 @@ class Kinds:
         self._pinned: dict[tuple[str, ...], Flags] = {}
         self._acquirable: dict[tuple[str, Resources, bool], Flags] = {}
         self._usable: dict[tuple[str, Resources, str], Flags] = {}
+        self._answers: dict[bytes, Flags] = {}
+
+    def _shared(self, flags: Flags) -> Flags:
+        """The answer that was given before if this one is equal: tens of thousands of profiles have a handful of answers."""
+        return flags if flags.size > _SHARED_KINDS else self._answers.setdefault(flags.tobytes(), flags)
 
     def split(self, of_row: NDArray[np.int32], wide: Mapping[str, Texts], live: Numbers) -> NDArray[np.int32]:
         """Split kinds by labels that shapes do not hold; return the kind of every row."""
@@ -266,7 +273,7 @@ class Kinds:
             found = np.ones(len(self), dtype=np.bool_)
             for requirement in profile.requirements:
                 found &= self.meeting(requirement)
-            self._matching[profile.requirements_text] = found
+            found = self._matching[profile.requirements_text] = self._shared(found)
             self._text_bytes += len(profile.requirements_text)
         return found
 
@@ -277,7 +284,8 @@ class Kinds:
             return wide.where(requirement)  # such a key is named with other values by everybody
         found = self._met.get(requirement)
         if found is None:
-            found = self._met[requirement] = self._plain_values(requirement.key).where(requirement)
+            met = self._plain_values(requirement.key).where(requirement)
+            found = self._met[requirement] = self._shared(met)
             self._text_bytes += sum(map(len, requirement.values)) + _VALUE_BYTES * len(requirement.values)
         return found
 
@@ -286,7 +294,8 @@ class Kinds:
         found = self._covering.get(wanted)
         if found is None:
             goal = self.scale.matrix([self.scale.vector(wanted)])
-            found = self._covering[wanted] = all_of(self.sizes.matrix >= goal)[self.size]
+            covering = all_of(self.sizes.matrix >= goal)[self.size]
+            found = self._covering[wanted] = self._shared(covering)
         return found
 
     @property
@@ -304,7 +313,7 @@ class Kinds:
         key = (profile.requirements_text, unit)
         found = self._eligible.get(key)
         if found is None:
-            found = self._eligible[key] = self.matching(profile) & self.covering(unit)
+            found = self._eligible[key] = self._shared(self.matching(profile) & self.covering(unit))
         return found
 
     def acquirable(self, profile: Profile, unit: Resources) -> Flags:
@@ -314,7 +323,8 @@ class Kinds:
         key = (profile.requirements_text, unit, profile.refuses_interruptible)
         found = self._acquirable.get(key)
         if found is None:
-            found = self._acquirable[key] = self.eligible(profile, unit) & self.obtainable(profile)
+            flags = self.eligible(profile, unit) & self.obtainable(profile)
+            found = self._acquirable[key] = self._shared(flags)
         return found
 
     def usable(self, profile: Profile, unit: Resources, key: str) -> Flags:
@@ -322,7 +332,8 @@ class Kinds:
         name = (profile.requirements_text, unit, key)
         found = self._usable.get(name)
         if found is None:
-            found = self._usable[name] = self.eligible(profile, unit) & self.values(key).present
+            flags = self.eligible(profile, unit) & self.values(key).present
+            found = self._usable[name] = self._shared(flags)
         return found
 
     def pinned(self, profile: Profile) -> Flags:

@@ -67,7 +67,7 @@ def run_phase2(
         need, missing = item.need, item.missing
         gang = need.profile.same_key is not None
         if item.plan.parked or (gang and item.domain is None):
-            unresolved.append(Unresolved(item.place, fleet.kinds.scale.resources(missing)))
+            unresolved.append(Unresolved(item.place, item.plan.missing(fleet.kinds.scale, missing)))
             continue
         usable = _usable_kinds(fleet, item)
         counted, missing = draining.count_for(item, usable, missing)
@@ -81,7 +81,8 @@ def run_phase2(
         actions += [_preempt(fleet, item, row) for row in taken.tolist()]
         if any(left):
             freed = _freed(fleet, taken)
-            unresolved.append(Unresolved(item.place, fleet.kinds.scale.resources(left), taken.size, freed))
+            deficit = item.plan.missing(fleet.kinds.scale, left)
+            unresolved.append(Unresolved(item.place, deficit, taken.size, freed))
     return Phase2Result(tuple(actions), tuple(unresolved), leaving)
 
 

@@ -84,7 +84,9 @@ class Verdicts(Sequence[Verdict]):
         """Rows of the machines that leave, by place of the need that they leave for."""
         self._supply, self._runs, self._listed = supply, runs, listed
         self._places = _ListPlaces(demand, runs, listed)
+        self._unfolded = self._places.classes_from == len(listed)
         self._id_reader = _IdReader(fleet)
+        self._supplies: dict[MatchingSupply, MatchingSupply] = {}  # few differ
         acquired = _acquired_ids(fleet, open_needs)
         self._made: dict[int, Verdict] = {
             item.place: self._of_open(fleet, item, ids, item.place in exhausted)
@@ -208,10 +210,12 @@ class Verdicts(Sequence[Verdict]):
         run, visit = self._visit(item.place)
         plan, outcome = run.plans[visit], run.outcomes[visit]
         counts = matching_supply(fleet, plan) if any(item.missing) else None
+        if counts is not None:
+            counts = self._supplies.setdefault(counts, counts)
         return Verdict(
             plan.need,
             self._folded_from(item.place),
-            deficit=ZERO if counts is None else fleet.kinds.scale.resources(item.missing),
+            deficit=ZERO if counts is None else plan.missing(fleet.kinds.scale, item.missing),
             claimed=self._claimed(run, outcome, item.acquired),
             bootstrapped=acquired[0],
             provisioned=acquired[1],
@@ -223,7 +227,9 @@ class Verdicts(Sequence[Verdict]):
             same_candidates=self._same_candidates(run, visit, outcome),
         )
 
-    def _folded_from(self, place: int) -> LazySequence[int]:
+    def _folded_from(self, place: int) -> Sequence[int]:
+        if self._unfolded:
+            return (place,)
         return LazySequence(partial(self._places.of, place))
 
     def _claimed(self, run: ClusterRun, outcome: NeedOutcome, acquired: Sequence[int]) -> Sequence[str]:

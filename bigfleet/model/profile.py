@@ -9,7 +9,6 @@ Rules: `engine#profile`, `engine#fingerprint`. The fingerprint's layout is contr
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from functools import cached_property
 
 from bigfleet.model.buckets import PINNED, ZERO_DOLLARS, PenaltyBucket
 
@@ -67,70 +66,83 @@ class Spread:
     when_unsatisfiable: WhenUnsatisfiable = WhenUnsatisfiable.DO_NOT_SCHEDULE
 
 
-@dataclass(frozen=True)  # no slots: the fingerprint is made once and kept
+@dataclass(frozen=True, slots=True)
 class Profile:
-    """Requirements and spreads in canonical order, priority and the two penalty buckets."""
+    """Requirements and spreads in canonical order, priority and the two penalty buckets.
+
+    What follows from them is made at once: it is asked for in every cycle, and slots take a fourth of what a dict for it takes.
+    """
 
     requirements: tuple[Requirement, ...] = ()
     spreads: tuple[Spread, ...] = ()
     priority: int = 0
     interruption_bucket: PenaltyBucket = field(default=ZERO_DOLLARS)
     reclamation_bucket: PenaltyBucket = field(default=ZERO_DOLLARS)
+    fingerprint: str = field(init=False, compare=False, repr=False)
+    """A text that is equal exactly when the canonical profiles are equal."""
+    requirements_text: str = field(init=False, compare=False, repr=False)
+    """The requirements' part of the fingerprint: equal exactly when the requirements are."""
+    precedence: tuple[int, int, int] = field(init=False, compare=False, repr=False)
+    """Who outranks whom when both want one machine; larger wins, equal ones never outrank each other."""
+    same_key: str | None = field(init=False, compare=False, repr=False)
+    """The key whose value all machines of a gang share; the smallest if there are several."""
+    pinned_types: tuple[str, ...] = field(init=False, compare=False, repr=False)
+    """The instance types the profile is limited to, each once; empty when it is not limited."""
+    _without_same: "Profile | None" = field(init=False, compare=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         # The last sort keys, values and skew, are not in the original, whose order was then left to chance
         # (`engine#profile`).
         object.__setattr__(self, "requirements", tuple(sorted(self.requirements)))
         object.__setattr__(self, "spreads", tuple(sorted(self.spreads)))
+        object.__setattr__(self, "requirements_text", _requirements_text(self.requirements))
+        object.__setattr__(self, "fingerprint", _fingerprint(self))
+        precedence = (self.priority, self.interruption_bucket, self.reclamation_bucket)
+        object.__setattr__(self, "precedence", precedence)
+        object.__setattr__(self, "same_key", _same_key(self.requirements))
+        object.__setattr__(self, "pinned_types", _pinned_types(self.requirements))
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """A text that is equal exactly when the canonical profiles are equal."""
-        spreads = "".join(
-            f"{_escaped(item.topology_key)}:{item.max_skew}:{int(item.when_unsatisfiable)};"
-            for item in self.spreads
-        )
-        return (
-            f"p={self.priority}|ipb={self.interruption_bucket}|rpb={self.reclamation_bucket}"
-            f"|reqs={self.requirements_text}|spr={spreads}"
-        )
-
-    @cached_property
-    def requirements_text(self) -> str:
-        """The requirements' part of the fingerprint: equal exactly when the requirements are."""
-        return "".join(
-            f"{_escaped(item.key)}:{int(item.operator)}:{_joined(item.values)};" for item in self.requirements
-        )
-
-    @cached_property
-    def precedence(self) -> tuple[int, int, int]:
-        """Who outranks whom when both want one machine; larger wins, equal ones never outrank each other."""
-        return (self.priority, self.interruption_bucket, self.reclamation_bucket)
-
-    @cached_property
-    def same_key(self) -> str | None:
-        """The key whose value all machines of a gang share; the smallest if there are several."""
-        return next(
-            (item.key for item in self.requirements if item.operator is RequirementOperator.SAME), None
-        )
-
-    @cached_property
-    def pinned_types(self) -> tuple[str, ...]:
-        """The instance types the profile is limited to, each once; empty when it is not limited."""
-        first = next((item for item in self.requirements if item.key == INSTANCE_TYPE_KEY), None)
-        if first is None or first.operator is not RequirementOperator.IN:
-            return ()
-        return tuple(dict.fromkeys(first.values))
-
-    @cached_property
+    @property
     def refuses_interruptible(self) -> bool:
         """Whether an interruption costs this work without end, so that no interruptible machine is obtained for it."""
         return self.interruption_bucket == PINNED
 
-    @cached_property
+    @property
     def without_same(self) -> "Profile":
         """The profile of a gang that fits on one machine, so no domain has to be chosen (ADR-0041)."""
-        return replace(self, requirements=_kept(self.requirements))
+        made = self._without_same  # made on first use, as few profiles are those of gangs
+        if made is None:
+            made = replace(self, requirements=_kept(self.requirements))
+            object.__setattr__(self, "_without_same", made)
+        return made
+
+
+def _requirements_text(requirements: Iterable[Requirement]) -> str:
+    return "".join(
+        f"{_escaped(item.key)}:{int(item.operator)}:{_joined(item.values)};" for item in requirements
+    )
+
+
+def _fingerprint(profile: Profile) -> str:
+    spreads = "".join(
+        f"{_escaped(item.topology_key)}:{item.max_skew}:{int(item.when_unsatisfiable)};"
+        for item in profile.spreads
+    )
+    return (
+        f"p={profile.priority}|ipb={profile.interruption_bucket}|rpb={profile.reclamation_bucket}"
+        f"|reqs={profile.requirements_text}|spr={spreads}"
+    )
+
+
+def _same_key(requirements: Iterable[Requirement]) -> str | None:
+    return next((item.key for item in requirements if item.operator is RequirementOperator.SAME), None)
+
+
+def _pinned_types(requirements: Iterable[Requirement]) -> tuple[str, ...]:
+    first = next((item for item in requirements if item.key == INSTANCE_TYPE_KEY), None)
+    if first is None or first.operator is not RequirementOperator.IN:
+        return ()
+    return tuple(dict.fromkeys(first.values))
 
 
 def _kept(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:

@@ -85,6 +85,8 @@ class _Pass:
         self._fleet, self._kinds, self._broker = fleet, fleet.kinds, broker
         self._streams: dict[tuple[object, ...], Stream] = {}
         self._groups: dict[tuple[object, ...], Groups] = {}
+        self._dry: dict[MachineState, Stream] = {}
+        """One for all needs that no kind of machine fits."""
 
     def serve(self, number: int, item: OpenNeed) -> None:
         key = item.need.profile.same_key
@@ -164,8 +166,13 @@ class _Pass:
         wanted = wanted if flags is None else wanted & flags
         order, tiers = self._kinds.by_cost(need.profile.interruption_bucket)
         kinds = order[wanted[order]]
+        if not kinds.size and state in self._dry:
+            return self._dry[state]
         second = self._fleet.reclamation_penalty if state is MachineState.IDLE else None
-        return Stream(self._fleet.pool(state), kinds, tiers[kinds], second)
+        stream = Stream(self._fleet.pool(state), kinds, tiers[kinds], second)
+        if not kinds.size:
+            self._dry[state] = stream
+        return stream
 
     def _spread_groups(self, need: Need, key: str) -> Groups:
         name = (need.profile.requirements_text, need.unit, need.profile.interruption_bucket, key)

@@ -129,6 +129,8 @@ class ClusterRun:
 
     def rows(self, places: Numbers) -> Numbers:
         """ClusterMembers as rows of the inventory."""
+        if not places.size:
+            return _NONE  # one object for the many needs that hold nothing
         return self.members.rows[places].astype(np.intp)
 
     def _ordinary(self, plan: PlannedNeed) -> NeedOutcome:
@@ -182,6 +184,8 @@ class ClusterRun:
 
     def take(self, candidates: Numbers, missing: Vector) -> tuple[Numbers, Vector]:
         """Claim members in this order until nothing is missing."""
+        if not candidates.size:
+            return _NONE, missing
         count, missing = self.kinds.sizes.cover(self.members.sizes.take(candidates), missing)
         taken = candidates[:count]
         self.free[taken] = False

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bigfleet.model.need import Need
-from bigfleet.model.resources import ZERO, Resources
+from bigfleet.model.resources import Resources
 from bigfleet.shard.core.views import AgedShortfall
 
 REPORTED = 100
@@ -50,8 +50,12 @@ class ShortfallLedger:
         sums: dict[str, tuple[Need, Resources, Resources]] = {}
         for item in unmet:
             fingerprint = item.need.profile.fingerprint
-            first, deficit, unit = sums.get(fingerprint, (item.need, ZERO, ZERO))
-            sums[fingerprint] = (first, deficit + item.deficit, unit.maximum(item.need.unit))
+            known = sums.get(fingerprint)
+            if known is None:  # most are the only ones of their profile, and need no amounts of their own
+                sums[fingerprint] = (item.need, item.deficit, item.need.unit)
+            else:
+                first, deficit, unit = known
+                sums[fingerprint] = (first, deficit + item.deficit, unit.maximum(item.need.unit))
         self._counted = {fingerprint: self._counted.get(fingerprint, 0) + ages for fingerprint in sums}
         self._entries = {
             fingerprint: AgedShortfall(need.profile, deficit, max(1, self._counted[fingerprint]), unit)

@@ -1,6 +1,7 @@
 """Free memory goes back to the system (`shard#free-memory`)."""
 
 import asyncio
+import sys
 
 import pytest
 
@@ -13,13 +14,17 @@ class ScriptedHeap:
     """A heap whose free bytes are what a test says."""
 
     def __init__(self) -> None:
-        self.free, self.trims = 0, 0
+        self.free, self.resident, self.trims = 0, 0, 0
 
     def free_bytes(self) -> int:
         return self.free
 
+    def resident_bytes(self) -> int:
+        return self.resident
+
     def trim(self) -> None:
         self.trims += 1
+        self.resident = 0
 
 
 @pytest.mark.rule("shard#free-memory")
@@ -40,7 +45,36 @@ def test_memory_is_given_back_once_for_each_time_that_much_becomes_free() -> Non
     run_virtual(story())
 
 
+@pytest.mark.rule("shard#free-memory")
+def test_free_memory_that_was_used_and_freed_again_between_two_looks_is_given_back() -> None:
+    async def story() -> None:
+        clock, heap = virtual_process().clock, ScriptedHeap()
+        heap.free = 2 * WORTH_BYTES
+
+        async def looks(times: int = 20) -> None:  # many, as each look runs in a real thread
+            for _ in range(times):
+                await clock.sleep(EVERY_S)
+                await asyncio.to_thread(lambda: None)
+
+        task = asyncio.ensure_future(give_back_free_memory(clock, heap))
+        await looks()
+        heap.resident = WORTH_BYTES - 1
+        await looks()
+        assert heap.trims == 0
+        for trims in (1, 2):
+            heap.resident = WORTH_BYTES
+            await looks()
+            assert (heap.trims, heap.resident) == (trims, 0)
+        heap.free, heap.resident = 0, 10 * WORTH_BYTES  # grown, and all of it is in use
+        await looks()
+        assert heap.trims == 2
+        task.cancel()
+
+    run_virtual(story())
+
+
 def test_the_heap_of_this_process_can_be_asked_and_trimmed() -> None:
     heap = SystemHeap()
     assert heap.free_bytes() >= 0
+    assert heap.resident_bytes() > 1 << 20 or sys.platform != "linux"
     heap.trim()

@@ -1,27 +1,24 @@
 """The figures of the last cycles, and the needs that were short in each of them.
 
 Why: one cycle does not show a trend: whether a need has just become short, or whether cycles slow down.
-Must never: keep a cycle alive; it keeps figures and keys of short needs only, both bounded.
+Must never: keep a cycle alive; it keeps figures only, and a bounded history of short needs.
 Rules: `dashboard#first-screen`, `dashboard#explain-history`, `dashboard#insight-service`.
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from bigfleet.engine.verdicts import short_places
 from bigfleet.model.machine import NeedRef
+from bigfleet.model.need import Need
 from bigfleet.shard.core.coverage import held_off_reason
+from bigfleet.shard.core.read.short_history import PastVerdict, ShortHistory
 from bigfleet.shard.core.views import CycleFacts, CycleView
 
 CYCLES_KEPT: Final = 720
 """Two hours of ten-second cycles."""
-HISTORY: Final = 100
-SHORT_KEPT: Final = 200_000
-"""Short needs kept over all cycles, at about a hundred bytes each where their texts are usual ones."""
-SHORT_TEXTS: Final = 32 << 20
-"""Characters of their fingerprints and groups; a tenant may ask with new ones of 64 KiB in each cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,35 +35,16 @@ class CycleSummary:
     needs_short: int
 
 
-@dataclass(frozen=True, slots=True)
-class PastVerdict:
-    """The verdict on a need in one cycle: SATISFIED, or the reason why it was short."""
-
-    cycle: int
-    reason: str
-
-
 class CycleLog:
     """The newest cycles, oldest dropped first."""
 
     def __init__(self) -> None:
         self._summaries: deque[CycleSummary] = deque(maxlen=CYCLES_KEPT)
-        self._short: deque[tuple[int, Mapping[NeedRef, str]]] = deque(maxlen=HISTORY)
-        self._texts: deque[int] = deque(maxlen=HISTORY)
-        """The characters of each of them."""
+        self._short = ShortHistory()
 
     def add(self, view: CycleView) -> None:
         """Add a completed cycle."""
-        verdicts = view.decision.verdicts
-        short: dict[NeedRef, str] = {}
-        for place in short_places(verdicts):
-            need = verdicts[place].need
-            key = NeedRef(need.cluster, need.profile.fingerprint, need.group)
-            short[key] = verdicts[place].reason.value
-        for place, held_off in view.held_off.items():
-            need = verdicts[place].need
-            key = NeedRef(need.cluster, need.profile.fingerprint, need.group)
-            short.setdefault(key, held_off_reason(held_off))
+        needs_short = self._short.add(view.number, view.demand, _short_needs(view))
         self._summaries.append(
             CycleSummary(
                 number=view.number,
@@ -74,18 +52,10 @@ class CycleLog:
                 facts=_figures_of(view.facts),
                 actions=dict(sorted(Counter(action.kind.value for action in view.decision.actions).items())),
                 machines=len(view.every_machine),
-                needs=len(verdicts),
-                needs_short=len(short),
+                needs=len(view.decision.verdicts),
+                needs_short=needs_short,
             )
         )
-        self._short.append((view.number, short))
-        self._texts.append(sum(len(need.fingerprint) + len(need.group) for need in short))
-        while len(self._short) > 1 and self._is_too_much():
-            self._short.popleft()
-            self._texts.popleft()
-
-    def _is_too_much(self) -> bool:
-        return sum(len(each) for _, each in self._short) > SHORT_KEPT or sum(self._texts) > SHORT_TEXTS
 
     def summaries(self, after: int = 0, limit: int = 0) -> tuple[CycleSummary, ...]:
         """The cycles after a number, oldest first; of more than the limit the latest."""
@@ -94,9 +64,16 @@ class CycleLog:
 
     def history(self, need: NeedRef) -> tuple[PastVerdict, ...]:
         """The verdicts on a need, oldest cycle first, beginning with the first cycle in which it was short."""
-        past = [PastVerdict(cycle, short.get(need, "SATISFIED")) for cycle, short in tuple(self._short)]
-        first = next((place for place, item in enumerate(past) if item.reason != "SATISFIED"), len(past))
-        return tuple(past[first:])
+        return self._short.of(need)
+
+
+def _short_needs(view: CycleView) -> Iterator[tuple[Need, str]]:
+    """The needs that the engine left short, then those whose machines are held off, and why."""
+    verdicts = view.decision.verdicts
+    for place in short_places(verdicts):
+        yield verdicts[place].need, verdicts[place].reason.value
+    for place, held_off in view.held_off.items():
+        yield verdicts[place].need, held_off_reason(held_off)
 
 
 def _figures_of(facts: CycleFacts) -> CycleFacts:

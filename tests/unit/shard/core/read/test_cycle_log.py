@@ -1,13 +1,12 @@
 """Cycles in figures, and how a need fared in each (`dashboard#explain-history`, `dashboard#insight-service`)."""
 
-import pytest
-
 from bigfleet.model.action import ActionKind
 from bigfleet.model.machine import NeedRef
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
 from bigfleet.model.situation import Situation
-from bigfleet.shard.core.read.cycle_log import CYCLES_KEPT, HISTORY, CycleLog, PastVerdict
+from bigfleet.shard.core.read.cycle_log import CYCLES_KEPT, CycleLog
+from bigfleet.shard.core.read.short_history import HISTORY, PastVerdict
 from bigfleet.shard.core.views import CycleFacts
 from tests.support.builders import amounts, machine
 from tests.support.shard_views import cycle_of
@@ -57,14 +56,3 @@ def test_nothing_grows_for_ever() -> None:
         log.add(view)
     assert len(log.summaries()) == CYCLES_KEPT
     assert len(log.history(KEY)) == HISTORY
-
-
-def test_long_texts_of_short_needs_shorten_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bigfleet.shard.core.read.cycle_log.SHORT_TEXTS", 5 * len(KEY.fingerprint) + 1)
-    log = CycleLog()
-    for number in range(1, 20):
-        log.add(cycle_of(SHORT, number=number))
-    assert [past.cycle for past in log.history(KEY)] == [15, 16, 17, 18, 19]
-    monkeypatch.setattr("bigfleet.shard.core.read.cycle_log.SHORT_TEXTS", 0)
-    log.add(cycle_of(SHORT, number=20))
-    assert [past.cycle for past in log.history(KEY)] == [20]  # the last cycle stays, whatever it holds
