@@ -194,14 +194,14 @@ class _Draining:
 
     def count_for(self, item: OpenNeed, usable: Flags, missing: Vector) -> tuple[Sequence[int], Vector]:
         """Machines on their way, by id, until nothing is missing; and what is missing still."""
-        waiting = self._by_need.get(item.need.key)
+        waiting = self._by_need.get(item.need.stamp_key)
         if waiting is None:
             return (), missing
         fleet = self._fleet
         fitting = [row for row in waiting if usable[fleet.kind[row]]]
         count, left = fleet.kinds.sizes.cover(fleet.kinds.size[fleet.kind[fitting]], missing)
         counted = set(fitting[:count])
-        self._by_need[item.need.key] = [row for row in waiting if row not in counted]
+        self._by_need[item.need.stamp_key] = [row for row in waiting if row not in counted]
         return fitting[:count], left
 
 

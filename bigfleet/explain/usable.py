@@ -58,7 +58,7 @@ def in_flight(
         if never_preempts(verdict):
             continue
         usable, missing = Usable(verdict), verdict.deficit
-        for machine_id in waiting.get(NeedRef(*verdict.need.key), ()):
+        for machine_id in waiting.get(NeedRef(*verdict.need.stamp_key), ()):
             if missing.is_zero:
                 break
             machine = machines[machine_id]

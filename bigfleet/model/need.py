@@ -12,6 +12,8 @@ from bigfleet.model.machine import Assignment
 from bigfleet.model.profile import Profile
 from bigfleet.model.resources import ZERO, Resources
 
+NeedKey = tuple[str, str, str, int, bool]
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
@@ -23,11 +25,18 @@ class Need:
     unit: Resources = ZERO  # every machine counted for the need must hold this alone; zero = no floor
     arrival_ns: int = 0  # 0 = unknown
     group: str = ""  # identity of a gang; only ever compared for equality
+    max_units: int = 0  # how many units one machine counts for at most; 0 = no limit
+    for_fragments: bool = False  # on top of the sum, for pods that fit on no machine's free part
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """What makes two rows one row."""
+    def stamp_key(self) -> tuple[str, str, str]:
+        """What stamps on machines and references name; rows that differ in a limit or are for fragments share it."""
         return (self.cluster, self.profile.fingerprint, self.group)
+
+    @property
+    def key(self) -> NeedKey:
+        """What makes two rows one row."""
+        return (*self.stamp_key, self.max_units, self.for_fragments)
 
 
 def assignment_of(need: Need) -> Assignment:
@@ -44,7 +53,7 @@ def assignment_of(need: Need) -> Assignment:
 
 def aggregate(needs: Iterable[Need]) -> list[Need]:
     """Add up rows of equal cluster, profile and group, in the order in which they were first seen."""
-    rows: dict[tuple[str, str, str], Need] = {}
+    rows: dict[NeedKey, Need] = {}
     for need in needs:
         seen = rows.get(need.key)
         rows[need.key] = need if seen is None else _combined(seen, need)

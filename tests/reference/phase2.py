@@ -64,7 +64,7 @@ def help_one(board: Board, row: Row, result: Preemption) -> None:
 
 def in_flight(board: Board, row: Row) -> list[Machine]:
     """Draining machines that were preempted for this need, by id (`engine#preemption-in-flight`)."""
-    reference = NeedRef(*row.need.key)
+    reference = NeedRef(*row.need.stamp_key)
     draining = in_state(board.machines, MachineState.DRAINING)
     return [machine for machine in draining if machine.draining_for == reference and would_help(machine, row)]
 

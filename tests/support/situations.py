@@ -290,4 +290,4 @@ def _drained_for(pick: Pick, may_serve: Sequence[Need | None]) -> NeedRef | None
     need = pick(may_serve)
     if need is None:
         return None
-    return pick((NeedRef(*need.key), NeedRef(need.cluster, need.profile.without_same.fingerprint)))
+    return pick((NeedRef(*need.stamp_key), NeedRef(need.cluster, need.profile.without_same.fingerprint)))
