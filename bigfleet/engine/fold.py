@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bigfleet.engine.amounts import Scale, Vector
 from bigfleet.engine.fleet import ClusterMembers, Fleet
-from bigfleet.engine.kinds import Flags
+from bigfleet.engine.key_values import Flags
 from bigfleet.model.demand import ClusterNeeds, GangGroup, ListKey, Turn
 from bigfleet.model.need import Need
 from bigfleet.model.resources import Resources

@@ -8,81 +8,23 @@ kept in bounds only, as profiles come and go while the kinds stay.
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bigfleet.engine.amounts import CapacitySizes, Scale, all_of
+from bigfleet.engine.key_values import Flags, KeyValues, Numbers
 from bigfleet.engine.radix import dense_ranks
 from bigfleet.model.buckets import PenaltyBucket, upper_bound
 from bigfleet.model.demand import Amounts
 from bigfleet.model.inventory.interner import Interner
-from bigfleet.model.inventory.snapshot import Texts
 from bigfleet.model.machine import Shape
-from bigfleet.model.profile import Profile, Requirement, RequirementOperator
+from bigfleet.model.profile import Profile, Requirement
 from bigfleet.model.resources import Resources
 
 _ANSWERS_PER_ROW = 8  # a row asks seven questions at most
 _SPARE_BYTES, _ANSWER_BYTES = 4 << 20, 512  # of an answer about no kinds: its array, its key and their texts
-
-Numbers = NDArray[np.intp]
-Flags = NDArray[np.bool_]
-
-
-class KeyValues:
-    """The value of one label key for every kind: a code, or -1 where the key is absent."""
-
-    def __init__(self, codes: Numbers, values: Sequence[str]) -> None:
-        self.codes, self.values = codes, values
-        self._sorted: KeyValues | None = None
-        self.present: Flags = codes >= 0
-
-    @cached_property
-    def _code_of(self) -> dict[str, int]:
-        """Made on first use: for a key with one value per machine it is as large as the fleet."""
-        return dict(zip(self.values, range(len(self.values)), strict=True))
-
-    def code(self, value: str) -> int:
-        """The code of a value, -1 when no kind has it."""
-        return self._code_of.get(value, -1)
-
-    def in_text_order(self) -> "KeyValues":
-        """The same with codes in the order of their values."""
-        if self._sorted is None:
-            order = sorted(range(len(self.values)), key=self.values.__getitem__)
-            places = np.empty(len(order) + 1, dtype=np.intp)
-            places[order] = np.arange(len(order))
-            places[-1] = -1  # what code -1 looks at
-            self._sorted = KeyValues(places[self.codes], [self.values[code] for code in order])
-        return self._sorted
-
-    def where(self, requirement: Requirement) -> Flags:
-        """The kinds on which a requirement on this key holds."""
-        match requirement.operator:
-            case RequirementOperator.IN:
-                return self._inside(requirement.values)
-            case RequirementOperator.NOT_IN:
-                return ~self._inside(requirement.values)
-            case RequirementOperator.EXISTS:
-                return self.present
-            case RequirementOperator.DOES_NOT_EXIST:
-                return ~self.present
-            case RequirementOperator.SAME:
-                return self._inside(requirement.values) if requirement.values else self.present
-            case _:
-                return np.zeros(self.codes.size, dtype=np.bool_)
-
-    def _inside(self, values: Sequence[str]) -> Flags:
-        codes = [code for value in values if (code := self.code(value)) >= 0]
-        if len(codes) == 1:
-            one: Flags = self.codes == codes[0]  # quicker than a look-up, and it is what most name
-            return one
-        inside = np.zeros(len(self.values) + 1, dtype=np.bool_)  # the last is the place that code -1 looks at
-        inside[codes] = True
-        flags: Flags = inside[self.codes]
-        return flags
 
 
 class Kinds:
@@ -196,16 +138,16 @@ class Kinds:
         self._acquirable: dict[tuple[str, Resources, bool], Flags] = {}
         self._usable: dict[tuple[str, Resources, str], Flags] = {}
 
-    def split(self, of_row: NDArray[np.int32], wide: Mapping[str, Texts], live: Numbers) -> NDArray[np.int32]:
-        """Split kinds by labels that shapes do not hold; return the kind of every row."""
+    def split(
+        self, of_row: NDArray[np.int32], wide: Mapping[str, KeyValues], live: Numbers
+    ) -> NDArray[np.int32]:
+        """Split kinds by keys that shapes do not tell apart, given for `live` rows; return the kind of every row."""
         plain = of_row[live].astype(np.int64)
         combined = plain
-        codes: dict[str, tuple[Numbers, list[str]]] = {}
-        for key, texts in wide.items():
-            codes[key] = found, values = _wide_codes(texts, live)
-            combined = combined * (len(values) + 1) + found + 1
+        for values in wide.values():
+            combined = combined * (len(values.values) + 1) + values.codes + 1
         first, inverse = _distinct(
-            combined, alone=any(len(values) == live.size for _, values in codes.values())
+            combined, alone=any(len(values.values) == live.size for values in wide.values())
         )
         plain_of = plain[first].astype(np.intp)
         self._set_tables(
@@ -215,7 +157,7 @@ class Kinds:
             capacity_type=self.capacity_type[plain_of],
             plain=plain_of,
         )
-        self._wide = {key: KeyValues(found[first], values) for key, (found, values) in codes.items()}
+        self._wide = {key: values.of(first) for key, values in wide.items()}
         split = np.zeros_like(of_row)
         split[live] = inverse
         return split
@@ -358,17 +300,6 @@ class Kinds:
         rank = {name: place for place, name in enumerate(types)}
         ranks = np.array([rank.get(shape.instance_type, len(types)) for shape in self._first], dtype=np.intp)
         return ranks[self._plain]
-
-
-def _wide_codes(texts: Texts, rows: Numbers) -> tuple[Numbers, list[str]]:
-    """A code per row, -1 where it has no text, and the texts in the order in which they were met."""
-    met = texts.many(rows)
-    values = [value for value in dict.fromkeys(met) if value is not None]
-    if len(values) == len(met):  # every row has a different text
-        return np.arange(len(met)), values
-    code_of: dict[str | None, int] = dict(zip(values, range(len(values)), strict=True))
-    code_of[None] = -1
-    return np.fromiter(map(code_of.__getitem__, met), dtype=np.intp, count=len(met)), values
 
 
 def _distinct(values: NDArray[np.int64], *, alone: bool) -> tuple[Numbers, Numbers]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bigfleet.engine.amounts import Vector
 from bigfleet.engine.fleet import Fleet
-from bigfleet.engine.kinds import Flags, Numbers
+from bigfleet.engine.key_values import Flags, Numbers
 from bigfleet.engine.phase1.acquire import OpenNeed
 from bigfleet.engine.phase1.broker import Precedence
 from bigfleet.engine.reporter import Reporter, VictimReport

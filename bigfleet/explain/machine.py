@@ -161,7 +161,7 @@ def _next_taker(cycle: DecidedCycle, group: MachineGroup, ranked: list[int]) -> 
         key = (need.profile.requirements_text, need.unit, refuses)
         if not fits.get(key, True):
             continue
-        if gathers_by is not None and cycle.domain(place) not in (None, machine.shape.label(gathers_by)):
+        if gathers_by is not None and cycle.domain(place) not in (None, machine.label(gathers_by)):
             continue
         checker = FitChecker(cycle, place)
         if key not in fits:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bigfleet.engine.kinds import KeyValues
+from bigfleet.engine.key_values import KeyValues
 from bigfleet.explain import fleet_summary
 from bigfleet.explain.chosen_machines import ChosenMachines
 from bigfleet.explain.columns import Codes, Flags, Places, flags_of, numbered

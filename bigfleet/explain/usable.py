@@ -28,9 +28,9 @@ class Usable:
         shape = machine.shape
         return (
             (not self._pinned or shape.instance_type in self._pinned)
-            and (self._key is None or shape.label(self._key) == self._domain)
+            and (self._key is None or machine.label(self._key) == self._domain)
             and shape.capacity.covers(self._need.unit)
-            and matches(shape, self._need.profile)
+            and matches(machine, self._need.profile)
             and not is_refused(shape, self._need)
         )
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from bigfleet.model.errors import IllegalTransitionError, InvalidFieldError, InvariantError
 from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
+from bigfleet.model.profile import HOST_NAME_KEY, INSTANCE_TYPE_KEY, ZONE_KEY
 from bigfleet.model.resources import Resources
 
 MAX_ID_BYTES = 1024
@@ -131,7 +131,7 @@ class Shape:
         return None
 
     def label(self, key: str) -> str | None:
-        """The value a requirement on this key is judged by; None when the machine has none (`engine#matching`)."""
+        """The value that every machine of this shape has for a key; None when it has none (`engine#label-lookup`)."""
         if key == INSTANCE_TYPE_KEY and self.instance_type:
             return self.instance_type
         if key == ZONE_KEY and self.zone:
@@ -184,6 +184,11 @@ class Machine:
     drain_grace_remaining_s: float = 0.0
     metadata: FrozenMap[str] = NO_TEXTS
     """The provider's copy of the assignment. Decoded when a record enters, then dropped: the inventory keeps none."""
+
+    def label(self, key: str) -> str | None:
+        """The value a requirement on this key is judged by; None when there is none (`engine#label-lookup`)."""
+        value = self.shape.label(key)
+        return self.id if value is None and key == HOST_NAME_KEY else value
 
 
 def check(machine: Machine) -> None:

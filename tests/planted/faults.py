@@ -46,6 +46,7 @@ _SPREAD, _PHASE2, _PHASE3 = (
     "bigfleet/engine/phase2",
     "bigfleet/engine/phase3",
 )
+_VALUES = "bigfleet/engine/key_values"
 _VERDICTS, _STAMPS = "bigfleet/engine/verdicts", "bigfleet/engine/stamps"
 _AMOUNTS, _DEMAND, _POOLS = "bigfleet/engine/amounts", "bigfleet/model/demand", "bigfleet/engine/pools"
 
@@ -374,6 +375,14 @@ RULES: tuple[Fault, ...] = (
         "        flags = flags & (values.codes == values.code(item.domain))",
         "        flags = flags & values.present",
         "g-07",
+    ),
+    # Host names
+    Fault(
+        "a machine with a host name goes by its id (engine#hostname-domain)",
+        _VALUES,
+        "each if name is None else name for each",
+        "each for each",
+        "f-34",
     ),
     # Phase 3
     Fault(

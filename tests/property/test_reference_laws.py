@@ -53,9 +53,9 @@ def test_no_machine_is_claimed_twice_and_every_claim_matches_and_covers_the_unit
     assert set(counted.values()) <= {1}
     for verdict in decision.verdicts:
         for claim in verdict.claimed:
-            shape = machine_of(situation, claim).shape
-            assert matches(shape, verdict.need.profile)
-            assert shape.capacity.covers(verdict.need.unit)
+            machine = machine_of(situation, claim)
+            assert matches(machine, verdict.need.profile)
+            assert machine.shape.capacity.covers(verdict.need.unit)
 
 
 @pytest.mark.rule("engine#l-02")
@@ -68,7 +68,7 @@ def test_a_gang_gathers_in_one_domain_the_recorded_one(engine: Engine, situation
         if key is None:
             assert verdict.domain is None
             continue
-        values = {machine_of(situation, claim).shape.label(key) for claim in verdict.claimed}
+        values = {machine_of(situation, claim).label(key) for claim in verdict.claimed}
         assert len(values) <= 1
         assert verdict.domain is None or values <= {verdict.domain}
 
@@ -123,7 +123,7 @@ def test_a_victim_is_of_lower_priority_covers_the_unit_and_lies_in_the_domain(
         need, victim = verdict.need, machine_of(situation, action.machine_id)
         assert need.profile.priority > victim.assigned.priority
         assert victim.shape.capacity.covers(need.unit)
-        assert need.profile.same_key is None or victim.shape.label(need.profile.same_key) == verdict.domain
+        assert need.profile.same_key is None or victim.label(need.profile.same_key) == verdict.domain
         holder = holders.get(victim.id)  # `engine#victims`
         assert holder is None or holder.profile.precedence < need.profile.precedence
 
@@ -165,9 +165,7 @@ def test_a_machine_that_matches_nobody_changes_only_its_own_release(
     engine: Engine, situation: Situation
 ) -> None:
     # Nor as part of a folded gang, whose profile has lost its Same.
-    strangers = tuple(
-        need for need in situation.needs if not matches(STRANGER.shape, need.profile.without_same)
-    )
+    strangers = tuple(need for need in situation.needs if not matches(STRANGER, need.profile.without_same))
     everybody = len(strangers) == len(situation.needs)
     before = situation if everybody else replace(situation, needs=strangers)
     after = replace(before, machines=(STRANGER, *situation.machines))
@@ -238,7 +236,7 @@ def test_plain_needs_claim_as_many_machines_as_it_takes_as_far_as_supply_reaches
 def can_serve(machine: Machine, need: Need) -> bool:
     pinned = need.profile.pinned_types
     return (
-        matches(machine.shape, need.profile)
+        matches(machine, need.profile)
         and not costs_without_end(machine, need)
         and machine.shape.capacity.covers(need.unit)
         and (not pinned or machine.shape.instance_type in pinned)

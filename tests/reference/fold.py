@@ -9,10 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bigfleet.model.machine import BOUND_STATES, Machine, MachineState
-from bigfleet.model.matching import matches
 from bigfleet.model.need import Need
 from bigfleet.model.resources import Resources
-from tests.reference.supply import is_obtainable
+from tests.reference.supply import is_obtainable, meets
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def is_foldable(need: Need, machines: Iterable[Machine]) -> bool:
     if need.profile.same_key is None:
         return False
     return any(
-        matches(machine.shape, need.profile)
+        meets(machine, need.profile)
         and machine.shape.capacity.covers(need.total)
         and counts_for_folding(machine, need)
         for machine in machines

@@ -15,7 +15,7 @@ from bigfleet.model.decision import Unresolved
 from bigfleet.model.machine import Machine, MachineState, NeedRef
 from bigfleet.model.resources import ZERO
 from tests.reference.board import Board, Row
-from tests.reference.supply import can_be_got_for, in_state
+from tests.reference.supply import can_be_got_for, in_state, value_for
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ def candidates(board: Board, row: Row) -> list[Machine]:
 def would_help(machine: Machine, row: Row) -> bool:
     """The filters of type, match, unit and, for gangs, domain (`engine#phase-2`)."""
     key = row.need.profile.same_key
-    in_domain = key is None or machine.shape.label(key) == row.domain
+    in_domain = key is None or value_for(machine, key) == row.domain
     return in_domain and can_be_got_for(machine, row.need)
 
 

@@ -12,7 +12,7 @@ from bigfleet.model.need import Need
 from bigfleet.model.resources import Resources
 from tests.reference.board import Board, Row
 from tests.reference.domains import Domain, choose, summary
-from tests.reference.supply import bound_to, can_be_got_for, in_state, suits
+from tests.reference.supply import bound_to, can_be_got_for, in_state, suits, value_for
 
 
 def prepass(board: Board) -> None:
@@ -134,7 +134,7 @@ def gather(need: Need, creditable: Iterable[Machine], acquirable: Iterable[Machi
 
 def value_of(machine: Machine, need: Need) -> str:
     """The machine's value for the gang's Same key; whatever matches a gang has one (`engine#matching`)."""
-    value = machine.shape.label(need.profile.same_key or "")
+    value = value_for(machine, need.profile.same_key or "")
     if value is None:
         raise AssertionError(f"{machine.id} matches a gang and has no value for {need.profile.same_key}")
     return value

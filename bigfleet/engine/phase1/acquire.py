@@ -15,7 +15,7 @@ import numpy as np
 from bigfleet.engine.amounts import Vector
 from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.fold import PlannedNeed
-from bigfleet.engine.kinds import Flags, Numbers
+from bigfleet.engine.key_values import Flags, Numbers
 from bigfleet.engine.phase1.broker import Broker, CommitMode
 from bigfleet.engine.phase1.spread import FEW_VALUES, FewGroups, Groups, ManyGroups
 from bigfleet.engine.pools import Stream

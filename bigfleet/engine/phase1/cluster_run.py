@@ -18,7 +18,8 @@ import numpy as np
 from bigfleet.engine.amounts import Vector, all_of
 from bigfleet.engine.fleet import ClusterMembers, Fleet
 from bigfleet.engine.fold import PlannedNeed
-from bigfleet.engine.kinds import Flags, Kinds, Numbers
+from bigfleet.engine.key_values import Flags, Numbers
+from bigfleet.engine.kinds import Kinds
 from bigfleet.engine.phase1.domains import NO_DOMAIN, DomainSupply, choose_domain, covers
 from bigfleet.engine.phase1.gang_supply import GangSupply
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bigfleet.engine.amounts import Vector
 from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.fold import PlannedNeed
-from bigfleet.engine.kinds import Numbers
+from bigfleet.engine.key_values import Numbers
 from bigfleet.engine.phase1.domains import Supply
 from bigfleet.engine.pools import Stream
 from bigfleet.model.machine import MachineState

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bigfleet.engine.amounts import Vector, fill, less
 from bigfleet.engine.fleet import Fleet
-from bigfleet.engine.kinds import Numbers
+from bigfleet.engine.key_values import Numbers
 from bigfleet.engine.phase1.broker import Broker
 from bigfleet.engine.pools import Stream
 from bigfleet.engine.radix import stable_order

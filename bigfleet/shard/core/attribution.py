@@ -97,4 +97,4 @@ def _reclaimed(snapshot: InventorySnapshot, decision: Decision) -> list[Machine]
 
 
 def _wanted_by(machine: Machine, short: Sequence[Verdict]) -> list[Verdict]:
-    return [verdict for verdict in short if matches(machine.shape, verdict.need.profile)]
+    return [verdict for verdict in short if matches(machine, verdict.need.profile)]

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import Decision, Verdict
-from bigfleet.model.profile import ZONE_KEY, RequirementOperator
+from bigfleet.model.profile import HOST_NAME_KEY, ZONE_KEY, RequirementOperator
 from bigfleet.model.quantity import NANO, format_quantity
 from bigfleet.model.resources import Resources
 
@@ -137,4 +137,4 @@ def _demand(verdict: Verdict) -> Iterable[str]:
 
 
 def _key(key: str) -> str:
-    return "zone" if key == ZONE_KEY else key
+    return {ZONE_KEY: "zone", HOST_NAME_KEY: "host"}.get(key, key)
