@@ -107,6 +107,12 @@ def planned_needs(
             planned.append(
                 PlannedNeed(whole.turn, whole.folded, whole.places, vector(whole.folded.total), False)
             )
+    planned += [
+        PlannedNeed(
+            turns[place], rows[place], (place,), vector(rows[place].total), _is_parked(rows[place], parked)
+        )
+        for place in demand.unfoldable
+    ]
     planned.sort(key=itemgetter(0))
     return tuple(planned)
 

@@ -20,6 +20,7 @@ from bigfleet.model.buckets import PenaltyBucket, upper_bound
 from bigfleet.model.demand import Amounts
 from bigfleet.model.inventory.interner import Interner
 from bigfleet.model.machine import Shape
+from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement
 from bigfleet.model.resources import Resources
 
@@ -41,6 +42,8 @@ class Kinds:
         self._first: list[Shape] = []  # by kind
         self._size_number: dict[Resources, int] = {}
         self._size_of: list[int] = []
+        self.sized: list[Shape] = []
+        """The first shape of each size."""
         self._take_shapes()
         self.offered = Amounts.of(self._size_number)
         self.scale = Scale(wanted, self.offered, terms)
@@ -56,7 +59,7 @@ class Kinds:
         table = copy(self)
         table._number, table._size_number = dict(self._number), dict(self._size_number)
         table._of_shape, table._first = list(self._of_shape), list(self._first)
-        table._size_of = list(self._size_of)
+        table._size_of, table.sized = list(self._size_of), list(self.sized)
         table._take_shapes()
         table.offered = Amounts.of(table._size_number)
         if not table.scale.serves(wanted, table.offered, terms):
@@ -87,13 +90,15 @@ class Kinds:
                 self._first.append(shape)
                 size = self._size_number.setdefault(shape.capacity, len(self._size_number))
                 self._size_of.append(size)
+                if size == len(self.sized):
+                    self.sized.append(shape)
             self._of_shape.append(kind)
         self._seen = count
 
     def _tabulate(self) -> None:
         first = self._first
         self.of_shape: Numbers = np.array(self._of_shape, dtype=np.intp)
-        self.sizes = CapacitySizes(self.scale, tuple(self._size_number))
+        self.sizes = CapacitySizes.of(self.scale, self._size_number)
         self._set_tables(
             size=np.array(self._size_of, dtype=np.intp),
             price=np.array([shape.price_per_hour for shape in first], dtype=float),
@@ -124,7 +129,7 @@ class Kinds:
     def forget_unused(self, rows: int) -> None:
         """Forget the answers about demand once there are many more than so many rows can have asked for."""
         kept = len(self._met) + len(self._matching) + len(self._covering) + len(self._eligible)
-        kept += len(self._pinned) + len(self._acquirable) + len(self._usable)
+        kept += len(self._pinned) + len(self._acquirable) + len(self._usable) + len(self._limited)
         if kept > _ANSWERS_PER_ROW * rows + _SPARE_BYTES // (len(self) + _ANSWER_BYTES):
             self._forget_answers()
 
@@ -137,6 +142,7 @@ class Kinds:
         self._pinned: dict[tuple[str, ...], Flags] = {}
         self._acquirable: dict[tuple[str, Resources, bool], Flags] = {}
         self._usable: dict[tuple[str, Resources, str], Flags] = {}
+        self._limited: dict[tuple[Resources, int], CapacitySizes] = {}
 
     def split(
         self, of_row: NDArray[np.int32], wide: Mapping[str, KeyValues], live: Numbers
@@ -222,14 +228,19 @@ class Kinds:
             found = self._covering[wanted] = all_of(self.sizes.matrix >= goal)[self.size]
         return found
 
-    @property
-    def capacities(self) -> tuple[Resources, ...]:
-        """What the sizes offer, dimensions included that no demand names."""
-        return tuple(self._size_number)
+    def sizes_for(self, need: Need) -> CapacitySizes:
+        """What machines of each size count as towards a need (`engine#max-units-per-machine`)."""
+        if not need.max_units:
+            return self.sizes
+        key = (need.unit, need.max_units)
+        found = self._limited.get(key)
+        if found is None:
+            found = self._limited[key] = self.sizes.at_most(need.unit.scaled(need.max_units))
+        return found
 
     def below(self, name: str, amount: int) -> Flags:
         """The kinds that hold less than an amount of one dimension."""
-        flags = np.array([size.amount(name) < amount for size in self._size_number], dtype=np.bool_)
+        flags = np.array([shape.capacity.amount(name) < amount for shape in self.sized], dtype=np.bool_)
         return flags[self.size]
 
     def eligible(self, profile: Profile, unit: Resources) -> Flags:

@@ -36,6 +36,8 @@ def need_explanation_document(explanation: NeedExplanation) -> dict[str, object]
         "parked": verdict.parked,
         "domain": verdict.domain,
         "total": need.total.texts(),
+        "max_units_per_machine": need.max_units,
+        "for_fragments": need.for_fragments,
         "deficit": verdict.deficit.texts(),
         "unresolved": explanation.open_after_preemption.texts(),
         "coverage": _coverage(explanation.coverage),

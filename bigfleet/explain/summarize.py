@@ -82,7 +82,7 @@ class _Summary:
         refused.sort(key=lambda item: FIT_RESULTS.index(item.fit.result))
         waiting = [family.places for family in unheld if family.result in WAITING]
         choice, checker = ChosenMachines(columns), self._checker
-        taken, offered = choice.taken(self._mine)
+        taken, offered = choice.taken(self._mine, checker.need)
         others = (self._leaving, FitResult.PREEMPTED.value), (self._draining, FitResult.IN_FLIGHT.value)
         return FleetSummary(
             fitting={step: int(fitting[step]) for step in STEPS},

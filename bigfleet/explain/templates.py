@@ -30,6 +30,7 @@ class Template:
     words: str
     edit: Mapping[str, object]
     capacity: Resources
+    """What it counts as towards the need."""
 
     def count_for(self, amounts: Resources) -> int:
         """How many it takes at least."""
@@ -49,12 +50,13 @@ def templates_for(cycle: DecidedCycle, place: int) -> list[Template]:
     found: dict[tuple[object, ...], tuple[tuple[object, ...], Template]] = {}
     for group in cycle.groups:
         shape = group.first.shape
-        if not checker.fits(group.first) or not _helps(shape, verdict.deficit):
+        counted = need.counted(shape)
+        if not checker.fits(group.first) or not _helps(counted, verdict.deficit):
             continue
         away = key is not None and checker.domain is not None and group.first.label(key) != checker.domain
         name = (shape.instance_type, shape.zone, shape.capacity_type, shape.price_per_hour, away)
         order = (away, cost_for(shape, need), shape.instance_type, shape.zone, group.first.id)
-        template = Template(_words(shape), {"like": group.first.id}, shape.capacity)
+        template = Template(_words(shape), {"like": group.first.id}, counted)
         known = found.get(name)
         if known is None or order < known[0]:
             found[name] = (order, template)
@@ -65,9 +67,9 @@ def templates_for(cycle: DecidedCycle, place: int) -> list[Template]:
     return [] if made is None else [made]
 
 
-def _helps(shape: Shape, deficit: Resources) -> bool:
-    """Whether enough machines of a shape cover a deficit."""
-    return all(shape.capacity.amount(name) > 0 for name in deficit)
+def _helps(counted: Resources, deficit: Resources) -> bool:
+    """Whether enough machines that count as so much cover a deficit."""
+    return all(counted.amount(name) > 0 for name in deficit)
 
 
 def _words(shape: Shape) -> str:
@@ -99,7 +101,8 @@ def _made_up(need: Need) -> Template | None:
     }
     where = f" in zone {zone}" if zone else ""
     named = f"of type {instance_type}" if instance_type else "of a new type"
-    return Template(f"{named}{where} with {amounts_text(capacity)}", {"machine": machine}, capacity)
+    counted = need.counted(Shape(resources=FrozenMap(capacity.texts())))
+    return Template(f"{named}{where} with {amounts_text(capacity)}", {"machine": machine}, counted)
 
 
 def _size(need: Need) -> Resources:

@@ -29,7 +29,7 @@ class Usable:
         return (
             (not self._pinned or shape.instance_type in self._pinned)
             and (self._key is None or machine.label(self._key) == self._domain)
-            and shape.capacity.covers(self._need.unit)
+            and self._need.counted(shape).covers(self._need.unit)
             and matches(machine, self._need.profile)
             and not is_refused(shape, self._need)
         )
@@ -64,5 +64,5 @@ def in_flight(
             machine = machines[machine_id]
             if machine_id not in counted and usable(machine):
                 counted[machine_id] = place
-                missing -= machine.shape.capacity
+                missing -= verdict.need.counted(machine.shape)
     return counted

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from bigfleet.model.buckets import upper_bound
-from bigfleet.model.machine import Assignment
+from bigfleet.model.machine import Assignment, Shape
 from bigfleet.model.profile import Profile
 from bigfleet.model.resources import ZERO, Resources
 
@@ -27,6 +27,14 @@ class Need:
     group: str = ""  # identity of a gang; only ever compared for equality
     max_units: int = 0  # how many units one machine counts for at most; 0 = no limit
     for_fragments: bool = False  # on top of the sum, for pods that fit on no machine's free part
+
+    def counted(self, shape: Shape) -> Resources:
+        """What a machine of a shape counts as towards this need.
+
+        Rules: `engine#capacity`, `engine#max-units-per-machine`.
+        """
+        capacity = shape.capacity
+        return capacity.at_most(self.unit.scaled(self.max_units)) if self.max_units else capacity
 
     @property
     def stamp_key(self) -> tuple[str, str, str]:
@@ -52,7 +60,7 @@ def assignment_of(need: Need) -> Assignment:
 
 
 def aggregate(needs: Iterable[Need]) -> list[Need]:
-    """Add up rows of equal cluster, profile and group, in the order in which they were first seen."""
+    """Add up rows of equal key, in the order in which they were first seen."""
     rows: dict[NeedKey, Need] = {}
     for need in needs:
         seen = rows.get(need.key)

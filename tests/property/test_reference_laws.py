@@ -19,6 +19,7 @@ from bigfleet.model.resources import ZERO, Resources
 from bigfleet.model.situation import Situation
 from tests.reference.domains import Domain, choose
 from tests.reference.model import decide
+from tests.reference.supply import counts_as
 from tests.support.engine.carry_out import carried_out
 from tests.support.engine.world import Engine
 from tests.support.situations import NOW, SIZES, Kind, situations
@@ -34,7 +35,7 @@ def machine_of(situation: Situation, machine_id: str) -> Machine:
 
 
 def capacity(situation: Situation, verdict: Verdict) -> Resources:
-    return sum((machine_of(situation, claim).shape.capacity for claim in verdict.claimed), ZERO)
+    return sum((counts_as(machine_of(situation, claim), verdict.need) for claim in verdict.claimed), ZERO)
 
 
 def of_kind(decision: Decision, kind: ActionKind) -> list[Action]:
@@ -203,6 +204,10 @@ def test_the_domain_does_not_depend_on_the_order_in_which_domains_are_met(
         assert chosen.total.covers(wanted)
 
 
+PLAIN = replace(STRANGER, shape=Shape(resources=FrozenMap(SIZES[2])))
+"""A machine of the one size that the next law knows."""
+
+
 def machines_needed(total: Resources, size: Resources) -> int | None:
     """The machines of one size that cover a total; None when no number of them does."""
     if any(not size.amount(name) for name in total):
@@ -217,7 +222,6 @@ def machines_needed(total: Resources, size: Resources) -> int | None:
 def test_plain_needs_claim_as_many_machines_as_it_takes_as_far_as_supply_reaches(
     engine: Engine, situation: Situation
 ) -> None:
-    size = Resources.parse(SIZES[2])
     decision = engine(situation)
     claimed = {claim for verdict in decision.verdicts for claim in verdict.claimed}
     free = [
@@ -226,7 +230,7 @@ def test_plain_needs_claim_as_many_machines_as_it_takes_as_far_as_supply_reaches
         if machine.state in (MachineState.IDLE, MachineState.SPECULATIVE) and machine.id not in claimed
     ]
     for verdict in decision.verdicts:
-        wanted = machines_needed(verdict.need.total, size)
+        wanted = machines_needed(verdict.need.total, counts_as(PLAIN, verdict.need))
         if wanted is None or len(verdict.claimed) < wanted:
             assert not any(can_serve(machine, verdict.need) for machine in free)
         else:

@@ -15,7 +15,7 @@ from bigfleet.model.decision import Unresolved
 from bigfleet.model.machine import Machine, MachineState, NeedRef
 from bigfleet.model.resources import ZERO
 from tests.reference.board import Board, Row
-from tests.reference.supply import can_be_got_for, in_state, value_for
+from tests.reference.supply import can_be_got_for, counts_as, in_state, value_for
 
 
 @dataclass(slots=True)
@@ -49,16 +49,16 @@ def help_one(board: Board, row: Row, result: Preemption) -> None:
     for machine in in_flight(board, row):
         if not remaining.is_zero and machine.id not in result.used:
             result.used.add(machine.id)
-            remaining -= machine.shape.capacity
+            remaining -= counts_as(machine, row.need)
     taken: list[Machine] = []
     for machine in candidates(board, row):
         if not remaining.is_zero and machine.id not in result.used:
             result.used.add(machine.id)
             taken.append(machine)
-            remaining -= machine.shape.capacity
+            remaining -= counts_as(machine, row.need)
     result.actions.extend(preempted(machine, row) for machine in taken)
     if not remaining.is_zero:
-        freed = sum((machine.shape.capacity for machine in taken), ZERO)
+        freed = sum((counts_as(machine, row.need) for machine in taken), ZERO)
         result.unresolved.append(Unresolved(row.place, remaining, len(taken), freed))
 
 

@@ -3,7 +3,7 @@
 Why: the phases differ in what they do with a machine, hardly in which machines they look at; the filters and the orders
 of the rules are here once, each with its number.
 Rules: `engine#inventory`, `engine#matching`, `engine#acquisition-order`, `engine#pools`, `engine#obtainable`,
-`engine#hostname-domain`.
+`engine#hostname-domain`, `engine#max-units-per-machine`.
 """
 
 import math
@@ -15,6 +15,7 @@ from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.matching import holds
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
+from bigfleet.model.resources import Resources
 
 
 def value_for(machine: Machine, key: str) -> str | None:
@@ -56,7 +57,19 @@ def is_of_pinned_type(machine: Machine, profile: Profile) -> bool:
 
 def suits(machine: Machine, need: Need) -> bool:
     """Whether a machine matches the need's profile and covers its unit; asked of bound machines (`engine#crediting`)."""
-    return meets(machine, need.profile) and machine.shape.capacity.covers(need.unit)
+    return meets(machine, need.profile) and counts_as(machine, need).covers(need.unit)
+
+
+def counts_as(machine: Machine, need: Need) -> Resources:
+    """What a machine counts as towards a need: its capacity, of what the unit names at most so many units.
+
+    Rules: `engine#capacity`, `engine#max-units-per-machine`.
+    """
+    amounts = dict(machine.shape.capacity.items())
+    if need.max_units > 0:
+        for name, amount in need.unit.items():
+            amounts[name] = min(amounts.get(name, 0), need.max_units * amount)
+    return Resources(amounts)
 
 
 def cost_of(machine: Machine, profile: Profile) -> float:

@@ -82,8 +82,11 @@ MIXES = (
 """What the machines of one fleet do: anything, a little of all, mostly nothing, mostly work, only work."""
 
 
-HOSTS = "hosts"
-FLAVOURS = (*(frozenset[str](),) * 3, frozenset({HOSTS}))
+HOSTS, LIMITS, FRAGMENTS = "hosts", "limits", "fragments"
+FLAVOURS = (
+    *(frozenset[str](),) * 4,
+    *map(frozenset, ((HOSTS,), (LIMITS,), (LIMITS, FRAGMENTS), (HOSTS, LIMITS, FRAGMENTS))),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +253,7 @@ def _need(
     if len(kind.sizes) > 1 and pick((False, False, False, True)):  # no whole number of machines of one size
         total += Resources.parse({pick(("cpu", "memory", "gpu")): pick(AMOUNTS)})
     unit = pick([member, member, *map(Resources.parse, UNITS)])
+    limited = kind.has(LIMITS) and not unit.is_zero
     return Need(
         cluster=pick(CLUSTERS),
         profile=profile,
@@ -257,6 +261,8 @@ def _need(
         unit=unit,
         arrival_ns=pick((0, 100, 200)),
         group=pick(("", "A", "B")) if profile.same_key else "",
+        max_units=pick((0, 0, 1, 1, 2, 3)) if limited else 0,
+        for_fragments=kind.has(FRAGMENTS) and pick((False, True)),
     )
 
 

@@ -130,6 +130,10 @@ def _demand(verdict: Verdict) -> Iterable[str]:
         yield f"arrival={need.arrival_ns}"
     if need.group:
         yield f"group={need.group}"
+    if need.max_units:
+        yield f"k={need.max_units}"
+    if need.for_fragments:
+        yield "fragments"
     yield from (
         f"same={_key(item.key)}" for item in profile.requirements if item.operator is RequirementOperator.SAME
     )

@@ -17,7 +17,7 @@ penalties=5/1 (dollars, interruption and reclamation) idle-for= (seconds, or nev
 Same) fingerprint= to= (the cluster a Creating one was ordered for, `-` for none) draining-for= and a capacity type such
 as Spot.
 Of a need also: interruption= reclamation= (buckets) types=m5,t2 (or any) hosts=i1,i2 no-hosts= arrival=
-spread=zone:1:anyway (or none).
+spread=zone:1:anyway (or none) k=1 (units per machine at most) and `fragments`.
 """
 
 import re
@@ -268,12 +268,15 @@ def needs_of_line(words: Sequence[str]) -> list[Need]:
     standard = STANDARDS[kind or said.take(STANDARDS) or "C"]
     total = standard.member.scaled(int(count)) if int(count or 0) else ZERO
     unit = said.option("unit")
+    for_fragments = said.take({"fragments": True}) is not None
     need = Need(
         cluster=words[0],
         profile=_profile(said, standard.profile),
         total=total + Resources.parse(said.amounts()),
         unit=Resources.parse(vector(unit)) if unit else standard.unit,
         arrival_ns=int(said.option("arrival", "0")),
+        max_units=int(said.option("k", "0")),
+        for_fragments=for_fragments,
     )
     groups = [*ids(said.option("group"))]
     said.end()

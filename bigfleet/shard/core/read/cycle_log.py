@@ -71,7 +71,7 @@ class CycleLog:
                 actions=dict(sorted(Counter(action.kind.value for action in view.decision.actions).items())),
                 machines=len(view.every_machine),
                 needs=len(verdicts),
-                needs_short=len(short),
+                needs_short=len({*short_places(verdicts), *view.held_off}),
             )
         )
         self._short.append((view.number, short))
