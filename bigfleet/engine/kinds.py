@@ -19,12 +19,13 @@ from bigfleet.engine.radix import dense_ranks
 from bigfleet.model.buckets import PenaltyBucket, upper_bound
 from bigfleet.model.demand import Amounts
 from bigfleet.model.inventory.interner import Interner
-from bigfleet.model.machine import Shape
+from bigfleet.model.machine import DEFAULT_PODS, PODS, Shape
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Requirement
 from bigfleet.model.resources import Resources
 
 _ANSWERS_PER_ROW = 8  # a row asks seven questions at most
+_BY_DEFAULT = Amounts.of((DEFAULT_PODS,))
 _SPARE_BYTES, _ANSWER_BYTES = 4 << 20, 512  # of an answer about no kinds: its array, its key and their texts
 
 
@@ -40,12 +41,12 @@ class Kinds:
         self._number: dict[tuple[Any, ...], int] = {}
         self._of_shape: list[int] = []
         self._first: list[Shape] = []  # by kind
-        self._size_number: dict[Resources, int] = {}
+        self._size_number: dict[tuple[Resources, bool], int] = {}
         self._size_of: list[int] = []
         self.sized: list[Shape] = []
         """The first shape of each size."""
         self._take_shapes()
-        self.offered = Amounts.of(self._size_number)
+        self.offered = self._offered()
         self.scale = Scale(wanted, self.offered, terms)
         self._tabulate()
 
@@ -61,7 +62,7 @@ class Kinds:
         table._of_shape, table._first = list(self._of_shape), list(self._first)
         table._size_of, table.sized = list(self._size_of), list(self.sized)
         table._take_shapes()
-        table.offered = Amounts.of(table._size_number)
+        table.offered = table._offered()
         if not table.scale.serves(wanted, table.offered, terms):
             return None
         table._tabulate()
@@ -72,6 +73,9 @@ class Kinds:
         """Whether shapes have come that are not in the tables."""
         return len(self._shapes) > self._seen
 
+    def _offered(self) -> Amounts:
+        return Amounts.union((Amounts.of(shape.capacity for shape in self.sized), _BY_DEFAULT))
+
     def _take_shapes(self) -> None:
         # Asked once: a shard decides off its event loop, where a further shape may be numbered at any moment.
         count = len(self._shapes)
@@ -80,6 +84,7 @@ class Kinds:
             key = (
                 shape.instance_type,
                 shape.capacity,
+                shape.states_pods,
                 shape.price_per_hour,
                 shape.interruption_probability,
                 shape.capacity_type,
@@ -88,7 +93,8 @@ class Kinds:
             kind = self._number.setdefault(key, len(self._first))
             if kind == len(self._first):
                 self._first.append(shape)
-                size = self._size_number.setdefault(shape.capacity, len(self._size_number))
+                offer = (shape.capacity, shape.states_pods)
+                size = self._size_number.setdefault(offer, len(self._size_number))
                 self._size_of.append(size)
                 if size == len(self.sized):
                     self.sized.append(shape)
@@ -98,7 +104,9 @@ class Kinds:
     def _tabulate(self) -> None:
         first = self._first
         self.of_shape: Numbers = np.array(self._of_shape, dtype=np.intp)
-        self.sizes = CapacitySizes.of(self.scale, self._size_number)
+        pods = PODS in self.scale.names  # else nothing is computed for them
+        capacities = [shape.with_pods if pods else shape.capacity for shape in self.sized]
+        self.sizes = CapacitySizes.of(self.scale, capacities)
         self._set_tables(
             size=np.array(self._size_of, dtype=np.intp),
             price=np.array([shape.price_per_hour for shape in first], dtype=float),
@@ -240,7 +248,7 @@ class Kinds:
 
     def below(self, name: str, amount: int) -> Flags:
         """The kinds that hold less than an amount of one dimension."""
-        flags = np.array([shape.capacity.amount(name) < amount for shape in self.sized], dtype=np.bool_)
+        flags = np.array([shape.with_pods.amount(name) < amount for shape in self.sized], dtype=np.bool_)
         return flags[self.size]
 
     def eligible(self, profile: Profile, unit: Resources) -> Flags:

@@ -109,6 +109,7 @@ def machine_explanation_document(explanation: MachineExplanation) -> dict[str, o
         "price_per_hour": plain(machine.shape.price_per_hour),
         "interruption_probability": plain(machine.shape.interruption_probability),
         "capacity": machine.shape.capacity.texts(),
+        "pods_by_default": explanation.pods_by_default,
         "last_error": machine.last_error,
         "held_by": list(explanation.holder),
         "step": explanation.step or None,

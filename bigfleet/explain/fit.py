@@ -146,7 +146,7 @@ class FitChecker:
             if not holds(requirement, machine.label(requirement.key)):
                 return not_met(requirement)
         for name, wanted in self.need.unit.items():
-            if shape.capacity.amount(name) < wanted:
+            if shape.with_pods.amount(name) < wanted:
                 return below_unit(name, wanted)
         if free and is_refused(shape, self.need):
             return MachineFit(FitResult.INTERRUPTIBLE)

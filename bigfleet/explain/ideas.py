@@ -214,7 +214,7 @@ def _smaller_unit(cycle: DecidedCycle, checker: FitChecker, where: EditObject) -
     for group in cycle.groups:
         if checker.matches(group.first):
             for name in unit:
-                largest[name] = max(largest[name], group.first.shape.capacity.amount(name))
+                largest[name] = max(largest[name], group.first.shape.with_pods.amount(name))
     smaller = Resources({name: min(amount, largest[name]) for name, amount in unit.items()})
     if smaller != unit:
         yield Idea(

@@ -15,10 +15,16 @@ from functools import cached_property
 from bigfleet.model.errors import IllegalTransitionError, InvalidFieldError, InvariantError
 from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
 from bigfleet.model.profile import HOST_NAME_KEY, INSTANCE_TYPE_KEY, ZONE_KEY
+from bigfleet.model.quantity import NANO
 from bigfleet.model.resources import Resources
 
 MAX_ID_BYTES = 1024
 MAX_TEXT_BYTES = 65_534  # of a host reference or a label; the inventory keeps lengths in 16 bits
+
+
+PODS = "pods"
+DEFAULT_PODS = Resources({PODS: 110 * NANO})
+"""What a kubelet admits that was given no other number."""
 
 
 class MachineState(IntEnum):
@@ -108,6 +114,16 @@ class Shape:
     def capacity(self) -> Resources:
         """What the machine offers: allocatable as a whole if it names anything, else resources (`engine#capacity`)."""
         return Resources.parse(self.allocatable or self.resources)
+
+    @property
+    def states_pods(self) -> bool:
+        """Whether the capacity says how many pods there is room for."""
+        return PODS in (self.allocatable or self.resources)
+
+    @property
+    def with_pods(self) -> Resources:
+        """The capacity, with room for the default number of pods where it does not say how many (`engine#pods`)."""
+        return self.capacity if self.states_pods else self.capacity + DEFAULT_PODS
 
     @cached_property
     def flaw(self) -> InvariantError | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from bigfleet.model.buckets import upper_bound
-from bigfleet.model.machine import Assignment, Shape
+from bigfleet.model.machine import PODS, Assignment, Shape
 from bigfleet.model.profile import Profile
 from bigfleet.model.resources import ZERO, Resources
 
@@ -31,10 +31,15 @@ class Need:
     def counted(self, shape: Shape) -> Resources:
         """What a machine of a shape counts as towards this need.
 
-        Rules: `engine#capacity`, `engine#max-units-per-machine`.
+        Rules: `engine#capacity`, `engine#pods`, `engine#max-units-per-machine`.
         """
-        capacity = shape.capacity
+        capacity = shape.with_pods if self.names_pods else shape.capacity
         return capacity.at_most(self.unit.scaled(self.max_units)) if self.max_units else capacity
+
+    @property
+    def names_pods(self) -> bool:
+        """Whether it asks for room for pods, so that a machine counts with their default number (`engine#pods`)."""
+        return PODS in self.total or PODS in self.unit
 
     @property
     def stamp_key(self) -> tuple[str, str, str]:

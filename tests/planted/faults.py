@@ -420,6 +420,21 @@ RULES: tuple[Fault, ...] = (
         "classes.setdefault((profile.without_same.fingerprint, total, False), [])",
         "e-13",
     ),
+    # Pods
+    Fault(
+        "a machine that states no pods has none (engine#pods)",
+        _KINDS,
+        "shape.with_pods if pods else shape.capacity for",
+        "shape.capacity for",
+        "c-34",
+    ),
+    Fault(
+        "every machine has the default number of pods besides its own (engine#pods)",
+        _KINDS,
+        "shape.with_pods if pods else shape.capacity for",
+        "shape.capacity + DEFAULT_PODS if pods else shape.capacity for",
+        "c-34",
+    ),
     # Phase 3
     Fault(
         "clusters that have not reported lose their machines",

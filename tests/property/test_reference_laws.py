@@ -56,7 +56,7 @@ def test_no_machine_is_claimed_twice_and_every_claim_matches_and_covers_the_unit
         for claim in verdict.claimed:
             machine = machine_of(situation, claim)
             assert matches(machine, verdict.need.profile)
-            assert machine.shape.capacity.covers(verdict.need.unit)
+            assert counts_as(machine, verdict.need).covers(verdict.need.unit)
 
 
 @pytest.mark.rule("engine#l-02")
@@ -123,7 +123,7 @@ def test_a_victim_is_of_lower_priority_covers_the_unit_and_lies_in_the_domain(
         verdict = decision.verdicts[action.need]
         need, victim = verdict.need, machine_of(situation, action.machine_id)
         assert need.profile.priority > victim.assigned.priority
-        assert victim.shape.capacity.covers(need.unit)
+        assert counts_as(victim, need).covers(need.unit)
         assert need.profile.same_key is None or victim.label(need.profile.same_key) == verdict.domain
         holder = holders.get(victim.id)  # `engine#victims`
         assert holder is None or holder.profile.precedence < need.profile.precedence
@@ -242,7 +242,7 @@ def can_serve(machine: Machine, need: Need) -> bool:
     return (
         matches(machine, need.profile)
         and not costs_without_end(machine, need)
-        and machine.shape.capacity.covers(need.unit)
+        and counts_as(machine, need).covers(need.unit)
         and (not pinned or machine.shape.instance_type in pinned)
     )
 

@@ -63,9 +63,13 @@ def suits(machine: Machine, need: Need) -> bool:
 def counts_as(machine: Machine, need: Need) -> Resources:
     """What a machine counts as towards a need: its capacity, of what the unit names at most so many units.
 
-    Rules: `engine#capacity`, `engine#max-units-per-machine`.
+    A need that names pods counts 110 of them on a machine that does not say how many it has room for.
+    Rules: `engine#capacity`, `engine#max-units-per-machine`, `engine#pods`.
     """
     amounts = dict(machine.shape.capacity.items())
+    stated = machine.shape.allocatable or machine.shape.resources
+    if (need.total.amount("pods") or need.unit.amount("pods")) and "pods" not in stated:
+        amounts["pods"] = 110 * 10**9
     if need.max_units > 0:
         for name, amount in need.unit.items():
             amounts[name] = min(amounts.get(name, 0), need.max_units * amount)

@@ -55,6 +55,9 @@ TYPES = ("a3", "a3", "m5", "")
 PRICES = (0.0, 1.0, 1.0, 2.5)
 PRIORITIES = (100, 100, 1_000, 1_000_000, 0)
 BUCKETS = tuple(map(PenaltyBucket, (0, 1, 3, 6, 27)))
+STATED_PODS: tuple[Mapping[str, str], ...] = (*({},) * 4, {"pods": "2"}, {"pods": "58"}, {"pods": "0"})
+TOTAL_PODS = ("0", "1", "60", "220", "300", "111500m")
+UNIT_PODS = ("0", "0", "1", "30", "110", "111")
 HOST_NAMES = (*(None,) * 6, "h0", "h0", "m01", "")
 """Host names that machines are labelled with; the others go by their ids."""
 SIZES: tuple[Mapping[str, str], ...] = (
@@ -82,10 +85,12 @@ MIXES = (
 """What the machines of one fleet do: anything, a little of all, mostly nothing, mostly work, only work."""
 
 
-HOSTS, LIMITS, FRAGMENTS = "hosts", "limits", "fragments"
+HOSTS, LIMITS, FRAGMENTS, PODS = "hosts", "limits", "fragments", "pods"
 FLAVOURS = (
     *(frozenset[str](),) * 4,
-    *map(frozenset, ((HOSTS,), (LIMITS,), (LIMITS, FRAGMENTS), (HOSTS, LIMITS, FRAGMENTS))),
+    *map(
+        frozenset, ((HOSTS,), (LIMITS,), (PODS,), (LIMITS, FRAGMENTS, PODS), (HOSTS, LIMITS, FRAGMENTS, PODS))
+    ),
 )
 
 
@@ -253,6 +258,8 @@ def _need(
     if len(kind.sizes) > 1 and pick((False, False, False, True)):  # no whole number of machines of one size
         total += Resources.parse({pick(("cpu", "memory", "gpu")): pick(AMOUNTS)})
     unit = pick([member, member, *map(Resources.parse, UNITS)])
+    if kind.has(PODS):
+        total, unit = total + _pods(pick, TOTAL_PODS), unit + _pods(pick, UNIT_PODS)
     limited = kind.has(LIMITS) and not unit.is_zero
     return Need(
         cluster=pick(CLUSTERS),
@@ -266,18 +273,23 @@ def _need(
     )
 
 
+def _pods(pick: Pick, counts: Sequence[str]) -> Resources:
+    return Resources.parse({"pods": pick(counts)})
+
+
 def _shape(pick: Pick, kind: Kind) -> Shape:
     plain = len(kind.sizes) == 1
     instance_type = pick(TYPES)
     # credited, but not to be got (`engine#pinned-types`)
     told_by_label = not instance_type and pick((False, True))
+    stated = pick(STATED_PODS) if kind.has(PODS) and not plain else {}
     return Shape(
         instance_type=instance_type,
         labels=FrozenMap({INSTANCE_TYPE_KEY: "a3"}) if told_by_label else NO_TEXTS,
         capacity_type=pick(tuple(CapacityType)),
         price_per_hour=pick(PRICES),
         interruption_probability=pick((0.0, 0.0, 0.5)),
-        resources=FrozenMap(pick(kind.sizes)),
+        resources=FrozenMap({**pick(kind.sizes), **stated}),
         allocatable=NO_TEXTS if plain else pick((NO_TEXTS, NO_TEXTS, NO_TEXTS, FrozenMap({"cpu": "2"}))),
     )
 

@@ -54,7 +54,7 @@ from tests.support.golden import ScriptError
 STATES = {state.label: state for state in MachineState if state}
 CAPACITY_TYPES = {kind.label: kind for kind in CapacityType}
 KEYS = {"zone": ZONE_KEY, "type": INSTANCE_TYPE_KEY, "host": HOST_NAME_KEY}  # any other key is used as it is
-AMOUNTS = frozenset({"cpu", "memory", "gpu"})
+AMOUNTS = frozenset({"cpu", "memory", "gpu", "pods"})
 _RANGE = re.compile(r"(.*?)(\d+)\.\.\1(\d+)")
 
 
