@@ -24,6 +24,7 @@ from bigfleet.model.need import Need
 from bigfleet.transport.shard_session import SESSION
 from bigfleet.v1alpha1 import shard_pb2
 from bigfleet.wire.operator_frames import RollupWriter, answer_frame, frame_from_proto, hello_frame
+from bigfleet.wire.rollups import need_to_proto
 
 POLL_S: Final = 1.0
 """How often the schedule is evaluated."""
@@ -116,8 +117,7 @@ class SimulatedCluster:
 
     def _rollup(self, needs: tuple[Need, ...]) -> bytes:
         writer = RollupWriter(self.cluster, self._clock.wall_ns())
-        for need in needs:
-            writer.add(need.profile, need.total.texts(), need.unit.texts(), need.group)
+        writer.add_encoded(need_to_proto(need).SerializeToString(deterministic=True) for need in needs)
         return writer.frame()
 
     async def _receive(self, stream: BidiStream[bytes, shard_pb2.ShardMessage], attempt: Attempt) -> None:

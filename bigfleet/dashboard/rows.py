@@ -35,7 +35,7 @@ TableRow = dict[str, Any]  # a JSON object
 
 
 def need_row(view: read.NeedView) -> TableRow:
-    """Return a need as the original's page reads it, and its coverage, which `compatible` leaves out.
+    """Return a need as the original's page reads it, and what is ours, which `compatible` leaves out.
 
     An answer may have two thousand of them, so each part of the message is read once, and empty parts are skipped.
     """
@@ -74,13 +74,18 @@ def need_row(view: read.NeedView) -> TableRow:
             "capacityFreed": _map(preemption.capacity_freed.resources),
         },
         "sameCandidates": [_candidate(row) for row in view.same_candidates] if view.same_candidates else [],
+        "maxUnitsPerMachine": need.max_units_per_machine,
+        "forFragments": need.for_fragments,
         "coverage": _coverage(view.coverage) if view.HasField("coverage") else None,
     }
 
 
+_OURS: Final = frozenset({"maxUnitsPerMachine", "forFragments", "coverage"})
+
+
 def compatible(row: Mapping[str, Any]) -> TableRow:
     """Return a need with the keys of the original's page alone."""
-    return {name: value for name, value in row.items() if name != "coverage"}
+    return {name: value for name, value in row.items() if name not in _OURS}
 
 
 def exported_need(row: Mapping[str, Any]) -> TableRow:

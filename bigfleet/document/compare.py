@@ -25,7 +25,7 @@ from bigfleet.document.snapshot import SnapshotDocument
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import Decision, Reason, Verdict
 from bigfleet.model.machine import Machine
-from bigfleet.model.need import Need
+from bigfleet.model.need import Need, NeedKey
 from bigfleet.model.resources import ZERO, Resources
 
 T = TypeVar("T")
@@ -243,7 +243,7 @@ class _Table:
 
 def _numbers(before: Side, after: Side) -> list[int]:
     """The numbers of the second document's needs, those that are in the first one by what makes a need that need."""
-    waiting: dict[tuple[str, str, str], deque[int]] = {}
+    waiting: dict[NeedKey, deque[int]] = {}
     for number, need in enumerate(_in_document_order(before.document)):
         waiting.setdefault(need.key, deque()).append(number)
     fresh = len(before.document.places)

@@ -7,7 +7,7 @@ whatever demand it was sent; such a requirement holds nowhere, such a spread bin
 """
 
 from bigfleet.document.canonical import without_defaults
-from bigfleet.document.errors import from_model
+from bigfleet.document.errors import DocumentError, from_model
 from bigfleet.document.fields import INT32, INT64, REQUIRED, Extras, Fields, Form, checked_texts, under
 from bigfleet.model.buckets import PINNED, PenaltyBucket
 from bigfleet.model.errors import InvalidFieldError
@@ -26,6 +26,8 @@ NEED: Form = {
     "unit": {},
     "group": "",
     "arrival": 0,
+    "max_units_per_machine": 0,
+    "for_fragments": False,
 }
 REQUIREMENT: Form = {"key": REQUIRED, "operator": REQUIRED, "values": []}
 SPREAD: Form = {"topology_key": REQUIRED, "max_skew": REQUIRED, "when_unsatisfiable": REQUIRED}
@@ -46,6 +48,7 @@ _WHEN_TEXTS = {
 _OPERATORS = {text: operator for operator, text in _OPERATOR_TEXTS.items()}
 _WHENS = {text: when for when, text in _WHEN_TEXTS.items()}
 _BUCKETS = (0, int(PINNED))
+_COUNTS = (0, INT32[1])
 
 
 class NeedReader:
@@ -60,9 +63,11 @@ class NeedReader:
             cluster=fields.name("cluster"),
             profile=self._profile(fields),
             total=_amounts(fields, "total"),
-            unit=_amounts(fields, "unit"),
+            unit=(unit := _amounts(fields, "unit")),
             arrival_ns=fields.integer("arrival", INT64),
             group=fields.text("group"),
+            max_units=_max_units(fields, unit),
+            for_fragments=fields.flag("for_fragments"),
         )
 
     def _profile(self, fields: Fields) -> Profile:
@@ -107,6 +112,13 @@ def _spread(fields: Fields) -> Spread:
     )
 
 
+def _max_units(fields: Fields, unit: Resources) -> int:
+    limit = fields.integer("max_units_per_machine", _COUNTS)
+    if limit and unit.is_zero:
+        raise DocumentError("max_units_per_machine", str(limit), "0, or a unit beside it: it counts units")
+    return limit
+
+
 def _amounts(fields: Fields, name: str) -> Resources:
     texts = checked_texts(fields.mapping(name), name)
     if not texts:
@@ -139,5 +151,7 @@ def need_object(need: Need) -> dict[str, object]:
         need.unit.texts(),
         need.group,
         need.arrival_ns,
+        need.max_units,
+        need.for_fragments,
     )
     return without_defaults(NEED, full)

@@ -113,11 +113,33 @@ def first_covering(capacities: Matrix, wanted: Vector) -> int:
 
 
 class CapacitySizes:
-    """Every capacity that some machine has, as vectors and as rows of a matrix."""
+    """What machines count as, by the number of their size: as vectors and as rows of a matrix."""
 
-    def __init__(self, scale: Scale, capacities: Sequence[Resources]) -> None:
-        self.vectors: list[Vector] = [scale.vector(capacity) for capacity in capacities]
-        self.matrix: Matrix = scale.matrix(self.vectors)
+    def __init__(self, scale: Scale, vectors: list[Vector]) -> None:
+        self._scale, self.vectors = scale, vectors
+        self.matrix: Matrix = scale.matrix(vectors)
+
+    @classmethod
+    def of(cls, scale: Scale, capacities: Iterable[Resources]) -> "CapacitySizes":
+        """The sizes of some capacities."""
+        return cls(scale, [scale.vector(capacity) for capacity in capacities])
+
+    def at_most(self, limits: Resources) -> "CapacitySizes":
+        """The same sizes with no more than the limit in each dimension that the limits name."""
+        dimensions = [
+            (place, limit)
+            for place, (name, limit) in enumerate(
+                zip(self._scale.names, self._scale.vector(limits), strict=True)
+            )
+            if name in limits
+        ]
+        limited = []
+        for vector in self.vectors:
+            amounts = list(vector)
+            for place, limit in dimensions:
+                amounts[place] = min(amounts[place], limit)
+            limited.append(tuple(amounts))
+        return CapacitySizes(self._scale, limited)
 
     def cover(self, sizes: NDArray[np.intp], missing: Vector) -> tuple[int, Vector]:
         """How many machines of these sizes, taken in order, it takes, and what is still missing then."""

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bigfleet.engine.kinds import Kinds, Numbers
+from bigfleet.engine.key_values import Numbers, wide_values
+from bigfleet.engine.kinds import Kinds
 from bigfleet.engine.pools import MovedMachines, StatePool
 from bigfleet.engine.radix import stable_order
 from bigfleet.engine.stamps import Stamps
 from bigfleet.model.inventory import InventorySnapshot
 from bigfleet.model.machine import BOUND_STATES, MachineState
+from bigfleet.model.profile import HOST_NAME_KEY
 
 Rows = NDArray[np.int32]
 _COMPARED = ("state", "cluster", "shape", "assignment", "id_offset")
@@ -61,7 +63,7 @@ class Fleet:
         self.rank = _ranks(snapshot)
         self.kind: NDArray[np.int32] = kinds.of_shape[snapshot.columns["shape"]].astype(np.int32)
         if named_wide:
-            wide = {key: snapshot.wide[key] for key in named_wide}
+            wide = {key: wide_values(snapshot, key) for key in named_wide}
             self.kind = kinds.split(self.kind, wide, snapshot.id_order)
         self.counts = {
             state: np.bincount(self.kind[self.state == state], minlength=len(kinds)) for state in _COUNTED
@@ -308,6 +310,8 @@ def _changed_rows(last: InventorySnapshot, now: InventorySnapshot) -> Numbers:
 
 
 def _same_texts(one: InventorySnapshot, other: InventorySnapshot, key: str) -> bool:
+    if key == HOST_NAME_KEY and one.columns["id_offset"] is not other.columns["id_offset"]:
+        return False  # ids are host names
     mine, theirs = one.wide.get(key), other.wide.get(key)
     if mine is None or theirs is None:
         return mine is theirs

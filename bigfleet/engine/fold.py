@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bigfleet.engine.amounts import Scale, Vector
 from bigfleet.engine.fleet import ClusterMembers, Fleet
-from bigfleet.engine.kinds import Flags
+from bigfleet.engine.key_values import Flags
 from bigfleet.model.demand import ClusterNeeds, GangGroup, ListKey, Turn
 from bigfleet.model.need import Need
 from bigfleet.model.resources import Resources
@@ -111,6 +111,12 @@ def planned_needs(
             planned.append(
                 PlannedNeed(whole.turn, whole.folded, whole.places, vector(whole.folded.total), False)
             )
+    planned += [
+        PlannedNeed(
+            turns[place], rows[place], (place,), vector(rows[place].total), _is_parked(rows[place], parked)
+        )
+        for place in demand.unfoldable
+    ]
     planned.sort(key=itemgetter(0))
     return tuple(planned)
 

@@ -8,85 +8,29 @@ kept in bounds only, as profiles come and go while the kinds stay.
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bigfleet.engine.amounts import CapacitySizes, Scale, all_of
+from bigfleet.engine.key_values import Flags, KeyValues, Numbers
 from bigfleet.engine.radix import dense_ranks
 from bigfleet.model.buckets import PenaltyBucket, upper_bound
 from bigfleet.model.demand import Amounts
 from bigfleet.model.inventory.interner import Interner
-from bigfleet.model.inventory.snapshot import Texts
-from bigfleet.model.machine import Shape
-from bigfleet.model.profile import Profile, Requirement, RequirementOperator
+from bigfleet.model.machine import DEFAULT_PODS, PODS, Shape
+from bigfleet.model.need import Need
+from bigfleet.model.profile import Profile, Requirement
 from bigfleet.model.resources import Resources
 
 _ANSWERS_PER_ROW = 8  # a row asks seven questions at most
+_BY_DEFAULT = Amounts.of((DEFAULT_PODS,))
 _SPARE_BYTES, _ANSWER_BYTES = 4 << 20, 512  # of an answer about no kinds: its array, its key and their texts
 # Beyond what usual keys have: a tenant may ask with a thousand values in each of its rows, and the keys hold them.
 _SPARE_TEXTS, _VALUE_BYTES = 4 << 20, 50
 
 _SHARED_KINDS = 4096  # of more, nearly every answer is another one, and to compare them takes long
-
-Numbers = NDArray[np.intp]
-Flags = NDArray[np.bool_]
-
-
-class KeyValues:
-    """The value of one label key for every kind: a code, or -1 where the key is absent."""
-
-    def __init__(self, codes: Numbers, values: Sequence[str]) -> None:
-        self.codes, self.values = codes, values
-        self._sorted: KeyValues | None = None
-        self.present: Flags = codes >= 0
-
-    @cached_property
-    def _code_of(self) -> dict[str, int]:
-        """Made on first use: for a key with one value per machine it is as large as the fleet."""
-        return dict(zip(self.values, range(len(self.values)), strict=True))
-
-    def code(self, value: str) -> int:
-        """The code of a value, -1 when no kind has it."""
-        return self._code_of.get(value, -1)
-
-    def in_text_order(self) -> "KeyValues":
-        """The same with codes in the order of their values."""
-        if self._sorted is None:
-            order = sorted(range(len(self.values)), key=self.values.__getitem__)
-            places = np.empty(len(order) + 1, dtype=np.intp)
-            places[order] = np.arange(len(order))
-            places[-1] = -1  # what code -1 looks at
-            self._sorted = KeyValues(places[self.codes], [self.values[code] for code in order])
-        return self._sorted
-
-    def where(self, requirement: Requirement) -> Flags:
-        """The kinds on which a requirement on this key holds."""
-        match requirement.operator:
-            case RequirementOperator.IN:
-                return self._inside(requirement.values)
-            case RequirementOperator.NOT_IN:
-                return ~self._inside(requirement.values)
-            case RequirementOperator.EXISTS:
-                return self.present
-            case RequirementOperator.DOES_NOT_EXIST:
-                return ~self.present
-            case RequirementOperator.SAME:
-                return self._inside(requirement.values) if requirement.values else self.present
-            case _:
-                return np.zeros(self.codes.size, dtype=np.bool_)
-
-    def _inside(self, values: Sequence[str]) -> Flags:
-        codes = [code for value in values if (code := self.code(value)) >= 0]
-        if len(codes) == 1:
-            one: Flags = self.codes == codes[0]  # quicker than a look-up, and it is what most name
-            return one
-        inside = np.zeros(len(self.values) + 1, dtype=np.bool_)  # the last is the place that code -1 looks at
-        inside[codes] = True
-        flags: Flags = inside[self.codes]
-        return flags
 
 
 class Kinds:
@@ -101,10 +45,12 @@ class Kinds:
         self._number: dict[tuple[Any, ...], int] = {}
         self._of_shape: list[int] = []
         self._first: list[Shape] = []  # by kind
-        self._size_number: dict[Resources, int] = {}
+        self._size_number: dict[tuple[Resources, bool], int] = {}
         self._size_of: list[int] = []
+        self.sized: list[Shape] = []
+        """The first shape of each size."""
         self._take_shapes()
-        self.offered = Amounts.of(self._size_number)
+        self.offered = self._offered()
         self.scale = Scale(wanted, self.offered, terms)
         self._tabulate()
 
@@ -118,9 +64,9 @@ class Kinds:
         table = copy(self)
         table._number, table._size_number = dict(self._number), dict(self._size_number)
         table._of_shape, table._first = list(self._of_shape), list(self._first)
-        table._size_of = list(self._size_of)
+        table._size_of, table.sized = list(self._size_of), list(self.sized)
         table._take_shapes()
-        table.offered = Amounts.of(table._size_number)
+        table.offered = table._offered()
         if not table.scale.serves(wanted, table.offered, terms):
             return None
         table._tabulate()
@@ -131,6 +77,9 @@ class Kinds:
         """Whether shapes have come that are not in the tables."""
         return len(self._shapes) > self._seen
 
+    def _offered(self) -> Amounts:
+        return Amounts.union((Amounts.of(shape.capacity for shape in self.sized), _BY_DEFAULT))
+
     def _take_shapes(self) -> None:
         # Asked once: a shard decides off its event loop, where a further shape may be numbered at any moment.
         count = len(self._shapes)
@@ -139,6 +88,7 @@ class Kinds:
             key = (
                 shape.instance_type,
                 shape.capacity,
+                shape.states_pods,
                 shape.price_per_hour,
                 shape.interruption_probability,
                 shape.capacity_type,
@@ -147,15 +97,20 @@ class Kinds:
             kind = self._number.setdefault(key, len(self._first))
             if kind == len(self._first):
                 self._first.append(shape)
-                size = self._size_number.setdefault(shape.capacity, len(self._size_number))
+                offer = (shape.capacity, shape.states_pods)
+                size = self._size_number.setdefault(offer, len(self._size_number))
                 self._size_of.append(size)
+                if size == len(self.sized):
+                    self.sized.append(shape)
             self._of_shape.append(kind)
         self._seen = count
 
     def _tabulate(self) -> None:
         first = self._first
         self.of_shape: Numbers = np.array(self._of_shape, dtype=np.intp)
-        self.sizes = CapacitySizes(self.scale, tuple(self._size_number))
+        pods = PODS in self.scale.names  # else nothing is computed for them
+        capacities = [shape.with_pods if pods else shape.capacity for shape in self.sized]
+        self.sizes = CapacitySizes.of(self.scale, capacities)
         self._set_tables(
             size=np.array(self._size_of, dtype=np.intp),
             price=np.array([shape.price_per_hour for shape in first], dtype=float),
@@ -189,7 +144,7 @@ class Kinds:
         Long ones are forgotten whoever asks for them: what the next cycles ask adds up from nothing again, so this is seldom.
         """
         kept = len(self._met) + len(self._matching) + len(self._covering) + len(self._eligible)
-        kept += len(self._pinned) + len(self._acquirable) + len(self._usable)
+        kept += len(self._pinned) + len(self._acquirable) + len(self._usable) + len(self._limited)
         most = _ANSWERS_PER_ROW * rows + _SPARE_BYTES // (len(self) + _ANSWER_BYTES)
         if kept > most or self._text_bytes > _SPARE_TEXTS:
             self._forget_answers()
@@ -204,22 +159,23 @@ class Kinds:
         self._pinned: dict[tuple[str, ...], Flags] = {}
         self._acquirable: dict[tuple[str, Resources, bool], Flags] = {}
         self._usable: dict[tuple[str, Resources, str], Flags] = {}
+        self._limited: dict[tuple[Resources, int], CapacitySizes] = {}
         self._answers: dict[bytes, Flags] = {}
 
     def _shared(self, flags: Flags) -> Flags:
         """The answer that was given before if this one is equal: tens of thousands of profiles have a handful of answers."""
         return flags if flags.size > _SHARED_KINDS else self._answers.setdefault(flags.tobytes(), flags)
 
-    def split(self, of_row: NDArray[np.int32], wide: Mapping[str, Texts], live: Numbers) -> NDArray[np.int32]:
-        """Split kinds by labels that shapes do not hold; return the kind of every row."""
+    def split(
+        self, of_row: NDArray[np.int32], wide: Mapping[str, KeyValues], live: Numbers
+    ) -> NDArray[np.int32]:
+        """Split kinds by keys that shapes do not tell apart, given for `live` rows; return the kind of every row."""
         plain = of_row[live].astype(np.int64)
         combined = plain
-        codes: dict[str, tuple[Numbers, list[str]]] = {}
-        for key, texts in wide.items():
-            codes[key] = found, values = _wide_codes(texts, live)
-            combined = combined * (len(values) + 1) + found + 1
+        for values in wide.values():
+            combined = combined * (len(values.values) + 1) + values.codes + 1
         first, inverse = _distinct(
-            combined, alone=any(len(values) == live.size for _, values in codes.values())
+            combined, alone=any(len(values.values) == live.size for values in wide.values())
         )
         plain_of = plain[first].astype(np.intp)
         self._set_tables(
@@ -229,7 +185,7 @@ class Kinds:
             capacity_type=self.capacity_type[plain_of],
             plain=plain_of,
         )
-        self._wide = {key: KeyValues(found[first], values) for key, (found, values) in codes.items()}
+        self._wide = {key: values.of(first) for key, values in wide.items()}
         split = np.zeros_like(of_row)
         split[live] = inverse
         return split
@@ -298,14 +254,19 @@ class Kinds:
             found = self._covering[wanted] = self._shared(covering)
         return found
 
-    @property
-    def capacities(self) -> tuple[Resources, ...]:
-        """What the sizes offer, dimensions included that no demand names."""
-        return tuple(self._size_number)
+    def sizes_for(self, need: Need) -> CapacitySizes:
+        """What machines of each size count as towards a need (`engine#max-units-per-machine`)."""
+        if not need.max_units:
+            return self.sizes
+        key = (need.unit, need.max_units)
+        found = self._limited.get(key)
+        if found is None:
+            found = self._limited[key] = self.sizes.at_most(need.unit.scaled(need.max_units))
+        return found
 
     def below(self, name: str, amount: int) -> Flags:
         """The kinds that hold less than an amount of one dimension."""
-        flags = np.array([size.amount(name) < amount for size in self._size_number], dtype=np.bool_)
+        flags = np.array([shape.with_pods.amount(name) < amount for shape in self.sized], dtype=np.bool_)
         return flags[self.size]
 
     def eligible(self, profile: Profile, unit: Resources) -> Flags:
@@ -378,17 +339,6 @@ class Kinds:
         rank = {name: place for place, name in enumerate(types)}
         ranks = np.array([rank.get(shape.instance_type, len(types)) for shape in self._first], dtype=np.intp)
         return ranks[self._plain]
-
-
-def _wide_codes(texts: Texts, rows: Numbers) -> tuple[Numbers, list[str]]:
-    """A code per row, -1 where it has no text, and the texts in the order in which they were met."""
-    met = texts.many(rows)
-    values = [value for value in dict.fromkeys(met) if value is not None]
-    if len(values) == len(met):  # every row has a different text
-        return np.arange(len(met)), values
-    code_of: dict[str | None, int] = dict(zip(values, range(len(values)), strict=True))
-    code_of[None] = -1
-    return np.fromiter(map(code_of.__getitem__, met), dtype=np.intp, count=len(met)), values
 
 
 def _distinct(values: NDArray[np.int64], *, alone: bool) -> tuple[Numbers, Numbers]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bigfleet.engine.amounts import Vector
 from bigfleet.engine.fleet import Fleet
-from bigfleet.engine.kinds import Flags, Numbers
+from bigfleet.engine.key_values import Flags, Numbers
 from bigfleet.engine.phase1.acquire import OpenNeed
 from bigfleet.engine.phase1.broker import Precedence
 from bigfleet.engine.reporter import Reporter, VictimReport
@@ -26,6 +26,7 @@ from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.costs import drain_grace_s
 from bigfleet.model.decision import Unresolved
 from bigfleet.model.machine import MachineState
+from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO, Resources
 
 
@@ -80,7 +81,7 @@ def run_phase2(
             leaving[item.place] = taken
         actions += [_preempt(fleet, item, row) for row in taken.tolist()]
         if any(left):
-            freed = _freed(fleet, taken)
+            freed = _freed(fleet, need, taken)
             deficit = item.plan.missing(fleet.kinds.scale, left)
             unresolved.append(Unresolved(item.place, deficit, taken.size, freed))
     return Phase2Result(tuple(actions), tuple(unresolved), leaving)
@@ -98,10 +99,10 @@ def _preempt(fleet: Fleet, item: OpenNeed, row: int) -> Action:
     )
 
 
-def _freed(fleet: Fleet, rows: Numbers) -> Resources:
-    """All that the victims offer, dimensions included that no demand names."""
+def _freed(fleet: Fleet, need: Need, rows: Numbers) -> Resources:
+    """All that the victims count as towards a need, dimensions included that no demand names."""
     kinds = fleet.kind[rows].tolist()
-    return reduce(add, (fleet.kinds.shape(kind).capacity for kind in kinds), ZERO)
+    return reduce(add, (need.counted(fleet.kinds.shape(kind)) for kind in kinds), ZERO)
 
 
 def _usable_kinds(fleet: Fleet, item: OpenNeed) -> Flags:
@@ -147,7 +148,7 @@ class _Victims:
         free = candidates[~self._taken[candidates]]
         free = free[~self._protected(free, item.need.profile.precedence)]
         sizes = self._fleet.kinds.size[self._kind[free]]
-        count, left = self._fleet.kinds.sizes.cover(sizes, missing)
+        count, left = self._fleet.kinds.sizes_for(item.need).cover(sizes, missing)
         self._taken[free[:count]] = True
         return self._rows[free[:count]], left
 
@@ -195,14 +196,15 @@ class _Draining:
 
     def count_for(self, item: OpenNeed, usable: Flags, missing: Vector) -> tuple[Sequence[int], Vector]:
         """Machines on their way, by id, until nothing is missing; and what is missing still."""
-        waiting = self._by_need.get(item.need.key)
+        waiting = self._by_need.get(item.need.stamp_key)
         if waiting is None:
             return (), missing
         fleet = self._fleet
         fitting = [row for row in waiting if usable[fleet.kind[row]]]
-        count, left = fleet.kinds.sizes.cover(fleet.kinds.size[fleet.kind[fitting]], missing)
+        sizes = fleet.kinds.size[fleet.kind[fitting]]
+        count, left = fleet.kinds.sizes_for(item.need).cover(sizes, missing)
         counted = set(fitting[:count])
-        self._by_need[item.need.key] = [row for row in waiting if row not in counted]
+        self._by_need[item.need.stamp_key] = [row for row in waiting if row not in counted]
         return fitting[:count], left
 
 

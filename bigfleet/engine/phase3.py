@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigfleet.engine.fleet import Fleet
-from bigfleet.engine.kinds import Numbers
+from bigfleet.engine.key_values import Numbers
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.costs import RECLAIM_GRACE_S
 from bigfleet.model.machine import CapacityType, MachineState

@@ -28,6 +28,7 @@ from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import Decision, Verdict
 from bigfleet.model.demand import Amounts, ClusterNeeds, Demand
 from bigfleet.model.inventory import InventorySnapshot
+from bigfleet.model.profile import HOST_NAME_KEY
 from bigfleet.model.situation import GangRef, IdleHolds
 
 
@@ -163,7 +164,8 @@ class Planner:
         if before is None or fleet is None or kinds is None:
             named = frozenset().union(*(part.label_keys for part in new.values()))
             self._wanted = Amounts.union(part.amounts for part in new.values())
-            wide = tuple(sorted(named & snapshot.wide.keys()))
+            # A host name may be a machine's id, and so is never a matter of shapes.
+            wide = tuple(sorted(named & {*snapshot.wide, HOST_NAME_KEY}))
             kinds = Kinds(snapshot.shapes, named.difference(wide), self._wanted, terms)
             self._fleet = fleet = Fleet(snapshot, kinds, wide)
             self._clusters, self._listed = {}, []

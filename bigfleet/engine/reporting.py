@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigfleet.engine.fleet import Fleet
-from bigfleet.engine.kinds import Flags, Numbers
+from bigfleet.engine.key_values import Flags, Numbers
 from bigfleet.engine.phase1.cluster_run import ClusterRun
 from bigfleet.engine.phase1.gang_supply import GangSupply
 from bigfleet.engine.reporter import DomainReport, PickReport, Reporter

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.fold import PlannedNeed
-from bigfleet.engine.kinds import Kinds, Numbers
+from bigfleet.engine.key_values import Numbers
+from bigfleet.engine.kinds import Kinds
 from bigfleet.engine.phase1.acquire import OpenNeed
 from bigfleet.engine.phase1.cluster_run import ClusterRun, NeedOutcome
 from bigfleet.engine.phase1.domains import candidates

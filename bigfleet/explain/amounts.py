@@ -29,6 +29,11 @@ def amounts_words(amounts: Resources) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
+def units_text(count: int) -> str:
+    """A number of units."""
+    return "1 unit" if count == 1 else f"{count} units"
+
+
 def _by_weight(item: tuple[str, str]) -> tuple[bool, bool, str]:
     """GPUs first, then CPUs, then the rest by name."""
     word = _WORDS.get(item[0])

@@ -31,7 +31,7 @@ def begun(machine: Machine, action: Action, need: Need | None) -> Machine:
         raise AssertionError(f"{action.kind} {machine.id} is for no need")
     stamp = Assignment(fingerprint=need.profile.fingerprint, group=need.group)
     if action.kind is ActionKind.PREEMPT:
-        reference, grace = NeedRef(*need.key), action.grace_s or 0
+        reference, grace = NeedRef(*need.stamp_key), action.grace_s or 0
         return replace(machine, state=S.DRAINING, draining_for=reference, drain_grace_remaining_s=grace)
     if action.kind is ActionKind.PROVISION:
         return replace(machine, state=S.CREATING, assigned=replace(stamp, cluster=need.cluster))

@@ -22,16 +22,18 @@ class ChosenMachines:
     def __init__(self, columns: MachineColumns) -> None:
         self._columns = columns
 
-    def taken(self, places: Places) -> tuple[dict[MachineState, int], dict[MachineState, Resources]]:
-        """The number of these machines in each state, and their capacity."""
+    def taken(
+        self, places: Places, need: Need
+    ) -> tuple[dict[MachineState, int], dict[MachineState, Resources]]:
+        """The number of these machines in each state, and what they count as towards a need."""
         taken, offered = dict.fromkeys(STEPS, 0), dict.fromkeys(STEPS, ZERO)
-        columns, capacities = self._columns, self._columns.kinds.capacities
+        columns, shapes = self._columns, self._columns.kinds.sized
         sizes = columns.kinds.size[columns.kind[places]]
-        counts = np.bincount(columns.state[places] * len(capacities) + sizes)
+        counts = np.bincount(columns.state[places] * len(shapes) + sizes)
         for code in np.flatnonzero(counts).tolist():
-            state, count = S(code // len(capacities)), int(counts[code])
+            state, count = S(code // len(shapes)), int(counts[code])
             taken[state] += count
-            offered[state] += capacities[code % len(capacities)].scaled(count)
+            offered[state] += need.counted(shapes[code % len(shapes)]).scaled(count)
         return taken, offered
 
     def classes(self, *chosen: tuple[Places, str]) -> list[ChosenClass]:

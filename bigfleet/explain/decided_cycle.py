@@ -106,7 +106,7 @@ class DecidedCycle:
 
     def in_flight_for(self, place: int) -> tuple[str, ...]:
         """Machines that already drain for a need and are counted for it, by id."""
-        need = NeedRef(*self.need(place).key)
+        need = NeedRef(*self.need(place).stamp_key)
         return tuple(
             machine_id for machine_id, found in sorted(self._counted(need).items()) if found == place
         )
@@ -138,7 +138,7 @@ class DecidedCycle:
         places = [
             place
             for place in self.places_of(need.cluster)
-            if place in short and NeedRef(*self.need(place).key) == need
+            if place in short and NeedRef(*self.need(place).stamp_key) == need
         ]
         return in_flight({machine.id: machine for machine in draining}, self._verdicts, places)
 

@@ -13,7 +13,7 @@ from bigfleet.explain.usable import is_refused
 from bigfleet.model.machine import BOUND_STATES, Assignment, Machine, MachineState, Shape
 from bigfleet.model.matching import holds
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Requirement, RequirementOperator, Spread, WhenUnsatisfiable
+from bigfleet.model.profile import HOST_NAME_KEY, Requirement, RequirementOperator, Spread, WhenUnsatisfiable
 from bigfleet.model.quantity import format_quantity
 
 S = MachineState
@@ -77,13 +77,14 @@ class FitChecker:
         self._key = self.need.profile.same_key
         self._pinned = frozenset(self.need.profile.pinned_types)
         self.domain = self._domain()
-        self._known: dict[tuple[int, bool], MachineFit | None] = {}
+        self._by_host = any(item.key == HOST_NAME_KEY for item in self.need.profile.requirements)
+        self._known: dict[tuple[int, bool, str], MachineFit | None] = {}
 
     def _domain(self) -> str | None:
         """The domain of a gang; a gang without one stays with the domain of the machines it took."""
         if self._key is None or self._verdict.domain is not None or not self._verdict.claimed:
             return self._verdict.domain
-        return self._cycle.machines[self._verdict.claimed[0]].shape.label(self._key)
+        return self._cycle.machines[self._verdict.claimed[0]].label(self._key)
 
     def fit(self, group: MachineGroup) -> MachineFit:
         """Return how the machines of a group fit."""
@@ -132,19 +133,20 @@ class FitChecker:
 
     def _unfit(self, machine: Machine) -> MachineFit | None:
         # By identity: shapes are shared and kept alive by the cycle, and there are far fewer of them than machines.
-        key = (id(machine.shape), machine.state in FREE)
+        key = (id(machine.shape), machine.state in FREE, machine.id if self._by_host else "")
         if key not in self._known:
-            self._known[key] = self._flaw(machine.shape, free=key[1])
+            self._known[key] = self._flaw(machine, free=key[1])
         return self._known[key]
 
-    def _flaw(self, shape: Shape, *, free: bool) -> MachineFit | None:
+    def _flaw(self, machine: Machine, *, free: bool) -> MachineFit | None:
+        shape = machine.shape
         if free and self._pinned and shape.instance_type not in self._pinned:
             return MachineFit(FitResult.PINNED_TYPE, shape.instance_type or "none")
         for requirement in self.need.profile.requirements:
-            if not holds(requirement, shape.label(requirement.key)):
+            if not holds(requirement, machine.label(requirement.key)):
                 return not_met(requirement)
         for name, wanted in self.need.unit.items():
-            if shape.capacity.amount(name) < wanted:
+            if shape.with_pods.amount(name) < wanted:
                 return below_unit(name, wanted)
         if free and is_refused(shape, self.need):
             return MachineFit(FitResult.INTERRUPTIBLE)
@@ -155,7 +157,7 @@ class FitChecker:
         if group.holder != NO_NEED:
             return self.claimed(group.holder)
         if self._key is not None:
-            value = machine.shape.label(self._key) or ""
+            value = machine.label(self._key) or ""
             if self.domain is not None and value != self.domain:
                 return MachineFit(FitResult.OUTSIDE_DOMAIN, value)
         if verdict.satisfied:
@@ -163,7 +165,7 @@ class FitChecker:
         if verdict.parked:
             return MachineFit(FitResult.PARKED)
         if self.spread is not None and self._key is None:
-            group_of = machine.shape.label(self.spread.topology_key)
+            group_of = machine.label(self.spread.topology_key)
             if group_of is None:
                 return MachineFit(FitResult.SPREAD_KEY, self.spread.topology_key)
             return MachineFit(FitResult.SPREAD_LIMIT, group_of)

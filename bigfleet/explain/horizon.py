@@ -93,7 +93,7 @@ class _World:
         self._first, self._horizon, self._now = situation, horizon, situation.now
         self._machines = {machine.id: machine for machine in situation.machines}
         self._ends: dict[str, tuple[float, Need | None]] = {}
-        wanted = {need.key: need for need in situation.needs}
+        wanted = {need.stamp_key: need for need in situation.needs}
         for machine in situation.machines:
             stamp = machine.assigned
             if machine.state is S.CREATING:

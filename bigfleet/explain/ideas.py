@@ -7,7 +7,7 @@ Rules: `dashboard#explain-changes`, `engine#obtainable`.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bigfleet.explain.amounts import amounts_text
+from bigfleet.explain.amounts import amounts_text, units_text
 from bigfleet.explain.decided_cycle import DecidedCycle, MachineGroup
 from bigfleet.explain.fit import FitChecker, requirement_text, strict_spread
 from bigfleet.explain.prices import price_idea
@@ -190,6 +190,11 @@ def _fewer_constraints(need: Need, where: EditObject) -> Iterator[Idea]:
             lambda _: "without the spread",
             lambda _: [{"edit": "change_needs", "where": where, "to": {"topology_spread": []}}],
         )
+    if need.max_units:
+        yield Idea(
+            lambda _: f"without the limit of {units_text(need.max_units)} per machine",
+            lambda _: [{"edit": "change_needs", "where": where, "to": {"max_units_per_machine": 0}}],
+        )
     for key in dict.fromkeys(item.key for item in profile.requirements):
         texts = "; ".join(requirement_text(item) for item in profile.requirements if item.key == key)
         yield _without(key, texts, where)
@@ -209,7 +214,7 @@ def _smaller_unit(cycle: DecidedCycle, checker: FitChecker, where: EditObject) -
     for group in cycle.groups:
         if checker.matches(group.first):
             for name in unit:
-                largest[name] = max(largest[name], group.first.shape.capacity.amount(name))
+                largest[name] = max(largest[name], group.first.shape.with_pods.amount(name))
     smaller = Resources({name: min(amount, largest[name]) for name, amount in unit.items()})
     if smaller != unit:
         yield Idea(

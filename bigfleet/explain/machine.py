@@ -10,7 +10,8 @@ from bigfleet.explain.decided_cycle import NO_NEED, DecidedCycle, KeepOrder, Mac
 from bigfleet.explain.fit import FitChecker, FitResult, step_of
 from bigfleet.explain.preemption import Victim, preemption_of, victim_of
 from bigfleet.model.action import Action
-from bigfleet.model.machine import Machine, MachineState
+from bigfleet.model.machine import DEFAULT_PODS, PODS, Machine, MachineState
+from bigfleet.model.quantity import NANO
 from bigfleet.model.resources import Resources
 from bigfleet.model.situation import Situation
 
@@ -66,6 +67,8 @@ class MachineExplanation:
     next_taker: NeedFit | None
     """The need that would take it if it wanted more."""
     views: tuple[NeedFit, ...]
+    pods_by_default: int = 0
+    """How many pods it counts for, where it states no number and a need asks for them."""
     held_off: str = ""
     """Why the shard leaves it alone for now, in words; empty when it does not."""
 
@@ -111,8 +114,15 @@ def explain_machine(cycle: DecidedCycle, machine_id: str, held_off: str = "") ->
         release=release,
         next_taker=None if taker is None else _need_fit(cycle, group, taker),
         views=tuple(_need_fit(cycle, group, place) for place in _shown(group, ranked)),
+        pods_by_default=_pods_by_default(cycle, machine),
         held_off=held_off,
     )
+
+
+def _pods_by_default(cycle: DecidedCycle, machine: Machine) -> int:
+    if machine.shape.states_pods or not any(need.names_pods for need in cycle.needs):
+        return 0
+    return DEFAULT_PODS.amount(PODS) // NANO
 
 
 def _by_precedence(cycle: DecidedCycle) -> list[int]:
@@ -161,7 +171,7 @@ def _next_taker(cycle: DecidedCycle, group: MachineGroup, ranked: list[int]) -> 
         key = (need.profile.requirements_text, need.unit, refuses)
         if not fits.get(key, True):
             continue
-        if gathers_by is not None and cycle.domain(place) not in (None, machine.shape.label(gathers_by)):
+        if gathers_by is not None and cycle.domain(place) not in (None, machine.label(gathers_by)):
             continue
         checker = FitChecker(cycle, place)
         if key not in fits:

@@ -4,7 +4,7 @@ Must never: know more than the explanation it puts into words.
 Rules: `dashboard#explain-sentence`, `dashboard#explain-machine`.
 """
 
-from bigfleet.explain.amounts import amounts_text
+from bigfleet.explain.amounts import amounts_text, units_text
 from bigfleet.explain.durations import duration_text
 from bigfleet.explain.fit import FitResult
 from bigfleet.explain.hold_offs import coverage_text, hold_off_words
@@ -41,8 +41,26 @@ def step_words(step: str) -> str:
 
 def need_sentence(explanation: NeedExplanation) -> str:
     """How the need fares and why; and why it has what costs more than it would have to."""
-    parts = (_fares(explanation), _not_moved(explanation), _stocked_out(explanation))
+    parts = (
+        _fares(explanation),
+        _sort(explanation),
+        _not_moved(explanation),
+        _stocked_out(explanation),
+    )
     return " ".join(filter(None, parts))
+
+
+def _sort(explanation: NeedExplanation) -> str:
+    """What distinguishes the need from others of its profile, cluster and group."""
+    need, split = explanation.need, explanation.coverage
+    said = []
+    if need.for_fragments:
+        machines = split.running + split.joining + split.on_order + split.wanted
+        said.append(f"{machines_text(machines)} for fragments")
+    if need.max_units:
+        said.append(f"at most {units_text(need.max_units)} per machine")
+    text = ", ".join(said)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _stocked_out(explanation: NeedExplanation) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bigfleet.engine.kinds import KeyValues
+from bigfleet.engine.key_values import KeyValues
 from bigfleet.explain import fleet_summary
 from bigfleet.explain.chosen_machines import ChosenMachines
 from bigfleet.explain.columns import Codes, Flags, Places, flags_of, numbered
@@ -82,7 +82,7 @@ class _Summary:
         refused.sort(key=lambda item: FIT_RESULTS.index(item.fit.result))
         waiting = [family.places for family in unheld if family.result in WAITING]
         choice, checker = ChosenMachines(columns), self._checker
-        taken, offered = choice.taken(self._mine)
+        taken, offered = choice.taken(self._mine, checker.need)
         others = (self._leaving, FitResult.PREEMPTED.value), (self._draining, FitResult.IN_FLIGHT.value)
         return FleetSummary(
             fitting={step: int(fitting[step]) for step in STEPS},

@@ -25,6 +25,8 @@ def machine_title(content: Content) -> str:
     """Which machine it is, in one line."""
     named = [content["instance_type"], content["zone"], content["capacity_type"]]
     size = readable(content["capacity"]) or "nothing"
+    if pods := content.get("pods_by_default"):  # a shard of an older version does not send it
+        size += f" pods={pods} (default)"
     described = ", ".join(part for part in (*named, f"${content['price_per_hour']:g}/h", size) if part)
     return f"machine {content['machine']}: {described}"
 

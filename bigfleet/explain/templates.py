@@ -7,10 +7,17 @@ from bigfleet.explain.amounts import amounts_text
 from bigfleet.explain.decided_cycle import DecidedCycle
 from bigfleet.explain.fit import FitChecker, strict_spread
 from bigfleet.explain.fleet_summary import cost_for
-from bigfleet.model.machine import Shape
-from bigfleet.model.matching import holds
+from bigfleet.model.frozen_map import FrozenMap
+from bigfleet.model.machine import Machine, MachineState, Shape
+from bigfleet.model.matching import matches
 from bigfleet.model.need import Need
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, Requirement, RequirementOperator
+from bigfleet.model.profile import (
+    HOST_NAME_KEY,
+    INSTANCE_TYPE_KEY,
+    ZONE_KEY,
+    Requirement,
+    RequirementOperator,
+)
 from bigfleet.model.resources import Resources
 
 _NEW_VALUE = "new"
@@ -23,6 +30,7 @@ class Template:
     words: str
     edit: Mapping[str, object]
     capacity: Resources
+    """What it counts as towards the need."""
 
     def count_for(self, amounts: Resources) -> int:
         """How many it takes at least."""
@@ -42,12 +50,13 @@ def templates_for(cycle: DecidedCycle, place: int) -> list[Template]:
     found: dict[tuple[object, ...], tuple[tuple[object, ...], Template]] = {}
     for group in cycle.groups:
         shape = group.first.shape
-        if not checker.fits(group.first) or not _helps(shape, verdict.deficit):
+        counted = need.counted(shape)
+        if not checker.fits(group.first) or not _helps(counted, verdict.deficit):
             continue
-        away = key is not None and checker.domain is not None and shape.label(key) != checker.domain
+        away = key is not None and checker.domain is not None and group.first.label(key) != checker.domain
         name = (shape.instance_type, shape.zone, shape.capacity_type, shape.price_per_hour, away)
         order = (away, cost_for(shape, need), shape.instance_type, shape.zone, group.first.id)
-        template = Template(_words(shape), {"like": group.first.id}, shape.capacity)
+        template = Template(_words(shape), {"like": group.first.id}, counted)
         known = found.get(name)
         if known is None or order < known[0]:
             found[name] = (order, template)
@@ -58,9 +67,9 @@ def templates_for(cycle: DecidedCycle, place: int) -> list[Template]:
     return [] if made is None else [made]
 
 
-def _helps(shape: Shape, deficit: Resources) -> bool:
-    """Whether enough machines of a shape cover a deficit."""
-    return all(shape.capacity.amount(name) > 0 for name in deficit)
+def _helps(counted: Resources, deficit: Resources) -> bool:
+    """Whether enough machines that count as so much cover a deficit."""
+    return all(counted.amount(name) > 0 for name in deficit)
 
 
 def _words(shape: Shape) -> str:
@@ -74,12 +83,13 @@ def _made_up(need: Need) -> Template | None:
     labels: dict[str, str] = {}
     for requirement in need.profile.requirements:
         value = _value(requirement)
-        if value is not None:
+        if value is not None and (requirement.key != HOST_NAME_KEY or value in requirement.values):
             labels.setdefault(requirement.key, value)
     spread = strict_spread(need)
-    if spread is not None:
+    if spread is not None and spread.topology_key != HOST_NAME_KEY:
         labels.setdefault(spread.topology_key, _NEW_VALUE)
-    if not all(holds(item, labels.get(item.key)) for item in need.profile.requirements):
+    made = Machine(_NEW_VALUE, MachineState.IDLE, Shape(labels=FrozenMap(labels)))
+    if not matches(made, need.profile):
         return None
     capacity = _size(need)
     instance_type, zone = labels.pop(INSTANCE_TYPE_KEY, ""), labels.pop(ZONE_KEY, "")
@@ -91,7 +101,8 @@ def _made_up(need: Need) -> Template | None:
     }
     where = f" in zone {zone}" if zone else ""
     named = f"of type {instance_type}" if instance_type else "of a new type"
-    return Template(f"{named}{where} with {amounts_text(capacity)}", {"machine": machine}, capacity)
+    counted = need.counted(Shape(resources=FrozenMap(capacity.texts())))
+    return Template(f"{named}{where} with {amounts_text(capacity)}", {"machine": machine}, counted)
 
 
 def _size(need: Need) -> Resources:

@@ -28,9 +28,9 @@ class Usable:
         shape = machine.shape
         return (
             (not self._pinned or shape.instance_type in self._pinned)
-            and (self._key is None or shape.label(self._key) == self._domain)
-            and shape.capacity.covers(self._need.unit)
-            and matches(shape, self._need.profile)
+            and (self._key is None or machine.label(self._key) == self._domain)
+            and self._need.counted(shape).covers(self._need.unit)
+            and matches(machine, self._need.profile)
             and not is_refused(shape, self._need)
         )
 
@@ -58,11 +58,11 @@ def in_flight(
         if never_preempts(verdict):
             continue
         usable, missing = Usable(verdict), verdict.deficit
-        for machine_id in waiting.get(NeedRef(*verdict.need.key), ()):
+        for machine_id in waiting.get(NeedRef(*verdict.need.stamp_key), ()):
             if missing.is_zero:
                 break
             machine = machines[machine_id]
             if machine_id not in counted and usable(machine):
                 counted[machine_id] = place
-                missing -= machine.shape.capacity
+                missing -= verdict.need.counted(machine.shape)
     return counted

@@ -33,6 +33,7 @@ class GangGroup:
 
     profile: Profile
     total: Resources
+    for_fragments: bool
     places: tuple[int, ...]
 
 
@@ -58,6 +59,11 @@ class ClusterNeeds:
         )
         self.ordinary = tuple(place for place, turn in enumerate(self.turns) if turn[1])
         self.gang_classes = self._classes()
+        self.unfoldable = tuple(
+            place
+            for place, need in enumerate(self.rows)
+            if need.max_units and need.profile.same_key is not None
+        )
         profiles = {id(need.profile): need.profile for need in self.rows}.values()
         self.label_keys = frozenset(
             key
@@ -70,15 +76,16 @@ class ClusterNeeds:
         self.amounts = Amounts.of({vector for need in self.rows for vector in (need.total, need.unit)})
 
     def _classes(self) -> tuple[GangClass, ...]:
-        groups: dict[tuple[str, Resources], list[int]] = {}
+        groups: dict[tuple[str, Resources, bool], list[int]] = {}
         for place, need in enumerate(self.rows):
-            if need.profile.same_key is not None:
-                groups.setdefault((need.profile.fingerprint, need.total), []).append(place)
-        classes: dict[tuple[str, Resources], list[GangGroup]] = {}
-        for (_, total), places in groups.items():
+            if need.profile.same_key is not None and not need.max_units:
+                key = (need.profile.fingerprint, need.total, need.for_fragments)
+                groups.setdefault(key, []).append(place)
+        classes: dict[tuple[str, Resources, bool], list[GangGroup]] = {}
+        for (_, total, for_fragments), places in groups.items():
             profile = self.rows[places[0]].profile
-            classes.setdefault((profile.without_same.fingerprint, total), []).append(
-                GangGroup(profile, total, tuple(places))
+            classes.setdefault((profile.without_same.fingerprint, total, for_fragments), []).append(
+                GangGroup(profile, total, for_fragments, tuple(places))
             )
         return tuple(map(self.gang_class, classes.values()))
 
@@ -87,8 +94,9 @@ class ClusterNeeds:
         places = tuple(place for group in groups for place in group.places)
         arrivals = [arrival for place in places if (arrival := self.rows[place].arrival_ns)]
         profile, total = groups[0].profile.without_same, groups[0].total
-        need = Need(self.cluster, profile, total.scaled(len(places)), total, min(arrivals, default=0))
-        order = (1, self.cluster, profile.fingerprint, *_total_order(total))
+        added_up, fragments = total.scaled(len(places)), groups[0].for_fragments
+        need = Need(self.cluster, profile, added_up, total, min(arrivals, default=0), for_fragments=fragments)
+        order = (1, self.cluster, profile.fingerprint, *_total_order(total), fragments)
         return GangClass(tuple(groups), places, need, (-profile.priority, True, order))
 
 

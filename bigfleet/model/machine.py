@@ -14,11 +14,17 @@ from functools import cached_property
 
 from bigfleet.model.errors import IllegalTransitionError, InvalidFieldError, InvariantError
 from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY
+from bigfleet.model.profile import HOST_NAME_KEY, INSTANCE_TYPE_KEY, ZONE_KEY
+from bigfleet.model.quantity import NANO
 from bigfleet.model.resources import Resources
 
 MAX_ID_BYTES = 1024
 MAX_TEXT_BYTES = 65_534  # of a host reference or a label; the inventory keeps lengths in 16 bits
+
+
+PODS = "pods"
+DEFAULT_PODS = Resources({PODS: 110 * NANO})
+"""What a kubelet admits that was given no other number."""
 
 
 class MachineState(IntEnum):
@@ -109,6 +115,16 @@ class Shape:
         """What the machine offers: allocatable as a whole if it names anything, else resources (`engine#capacity`)."""
         return Resources.parse(self.allocatable or self.resources)
 
+    @property
+    def states_pods(self) -> bool:
+        """Whether the capacity says how many pods there is room for."""
+        return PODS in (self.allocatable or self.resources)
+
+    @property
+    def with_pods(self) -> Resources:
+        """The capacity, with room for the default number of pods where it does not say how many (`engine#pods`)."""
+        return self.capacity if self.states_pods else self.capacity + DEFAULT_PODS
+
     @cached_property
     def flaw(self) -> InvariantError | None:
         """What makes the shape unfit for any machine; judged once, as shapes are shared."""
@@ -131,7 +147,7 @@ class Shape:
         return None
 
     def label(self, key: str) -> str | None:
-        """The value a requirement on this key is judged by; None when the machine has none (`engine#matching`)."""
+        """The value that every machine of this shape has for a key; None when it has none (`engine#label-lookup`)."""
         if key == INSTANCE_TYPE_KEY and self.instance_type:
             return self.instance_type
         if key == ZONE_KEY and self.zone:
@@ -184,6 +200,11 @@ class Machine:
     drain_grace_remaining_s: float = 0.0
     metadata: FrozenMap[str] = NO_TEXTS
     """The provider's copy of the assignment. Decoded when a record enters, then dropped: the inventory keeps none."""
+
+    def label(self, key: str) -> str | None:
+        """The value a requirement on this key is judged by; None when there is none (`engine#label-lookup`)."""
+        value = self.shape.label(key)
+        return self.id if value is None and key == HOST_NAME_KEY else value
 
 
 def check(machine: Machine) -> None:

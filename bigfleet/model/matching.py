@@ -4,13 +4,13 @@ Why: the slow and obvious form of `engine#matching`, which everything faster is 
 Must never: judge "all in one domain" for Same; that is the engine's choice of a domain.
 """
 
-from bigfleet.model.machine import Shape
+from bigfleet.model.machine import Machine
 from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 
 
-def matches(shape: Shape, profile: Profile) -> bool:
-    """Whether every requirement of the profile holds on a machine of this shape."""
-    return all(holds(requirement, shape.label(requirement.key)) for requirement in profile.requirements)
+def matches(machine: Machine, profile: Profile) -> bool:
+    """Whether every requirement of the profile holds on a machine."""
+    return all(holds(requirement, machine.label(requirement.key)) for requirement in profile.requirements)
 
 
 def holds(requirement: Requirement, value: str | None) -> bool:

@@ -84,4 +84,5 @@ def _list_keys(cluster: str, rows: Iterable[Need]) -> list[ListKey]:
 def _differ(one: Need, other: Need) -> bool:
     if one.profile is not other.profile and one.profile != other.profile:
         return True
-    return (one.total, one.unit, one.group) != (other.total, other.unit, other.group)
+    mine = (one.total, one.unit, one.group, one.max_units, one.for_fragments)
+    return mine != (other.total, other.unit, other.group, other.max_units, other.for_fragments)

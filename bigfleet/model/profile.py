@@ -14,6 +14,8 @@ from bigfleet.model.buckets import PINNED, ZERO_DOLLARS, PenaltyBucket
 
 INSTANCE_TYPE_KEY = "node.kubernetes.io/instance-type"
 ZONE_KEY = "topology.kubernetes.io/zone"
+HOST_NAME_KEY = "kubernetes.io/hostname"
+"""Every machine has a value for it, if need be its id (`engine#hostname-domain`)."""
 
 
 class RequirementOperator(IntEnum):

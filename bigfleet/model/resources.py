@@ -53,6 +53,13 @@ class Resources(FrozenMap[int]):
         """The larger amount of each dimension."""
         return Resources({name: max(self.amount(name), other.amount(name)) for name in (*self, *other)})
 
+    def at_most(self, limits: "Resources") -> "Resources":
+        """The vector with no more than the limit in each dimension that the limits name."""
+        return Resources(
+            (name, min(amount, limits.amount(name)) if name in limits else amount)
+            for name, amount in self.items()
+        )
+
     def scaled(self, count: int) -> "Resources":
         """The vector times a positive count."""
         if count < 1:

@@ -25,7 +25,7 @@ from bigfleet.shard.core.pending_action import ACQUIRES, PendingAction
 from bigfleet.shard.core.rails import cap_actions, cap_reclaims
 from bigfleet.shard.core.shortfalls import ShortfallLedger, Unmet
 from bigfleet.shard.core.views import CycleFacts, CycleView, HoldOff
-from bigfleet.shard.core.waiting_needs import ref_of, wanted_machines
+from bigfleet.shard.core.waiting_needs import wanted_machines
 from bigfleet.shard.cycle_planner import CycleInput, CyclePlan, CyclePlanner, configured_by_cluster
 from bigfleet.shard.dispatcher import DRY_RUN, SUPPRESSED, ActionDispatcher
 from bigfleet.shard.metrics import show_shortfalls
@@ -271,9 +271,9 @@ class CycleLoop:
         if mode is ActuationMode.DRY_RUN:
             return {}, ()
         wanted = wanted_machines(decision, self._dispatcher.awaited())
-        refs = {place: ref_of(decision.verdicts[place].need) for place in wanted}
-        since_s = self._waiting.decided(refs.values(), given.now)
-        by_place = {place: since_s[ref] for place, ref in refs.items()}
+        keys = {place: decision.verdicts[place].need.key for place in wanted}
+        since_s = self._waiting.decided(keys.values(), given.now)
+        by_place = {place: since_s[key] for place, key in keys.items()}
         patience_s = _INTERVALS_OF_PATIENCE * self._options.cycle_interval_s
         late = {
             place: wanted[place]

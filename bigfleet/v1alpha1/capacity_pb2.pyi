@@ -212,7 +212,7 @@ class CapacityNeed(_message.Message):
     """A constrained, aggregated request for resources: the sum of all pods that want the same.
 
     Two requests belong to the same need when requirements, priority, spread and both penalty buckets agree (these
-    five are the profile) and group agrees as well. How many machines that takes is never part of the message: it
+    five are the profile) and group agrees as well, and the additions by which needs differ. How many machines that takes is never part of the message: it
     is what the shard finds out.
     """
 
@@ -266,6 +266,8 @@ class CapacityNeed(_message.Message):
     RECLAMATION_PENALTY_BUCKET_FIELD_NUMBER: _builtins.int
     MIN_UNIT_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
+    MAX_UNITS_PER_MACHINE_FIELD_NUMBER: _builtins.int
+    FOR_FRAGMENTS_FIELD_NUMBER: _builtins.int
     priority: _builtins.int
     """Larger is served first. The only throttle of the system."""
     interruption_penalty_bucket: Global___PenaltyBucket.ValueType
@@ -277,6 +279,16 @@ class CapacityNeed(_message.Message):
     group: _builtins.str
     """Name of a gang whose members have to be together; only set next to a requirement with OPERATOR_SAME, and stable
     for the life of the gang. Receivers compare it for equality and read nothing else into it.
+    """
+    max_units_per_machine: _builtins.int
+    """Addition: how many units one machine serves at most, 0 for no limit. A machine then counts for at most so many
+    times min_unit, in each dimension of min_unit. Negative numbers, and a limit without min_unit, make the shard refuse
+    the whole roll-up. Needs that differ in it are different needs.
+    """
+    for_fragments: _builtins.bool
+    """Addition: this need is on top of the sum of all requests. It is for pods that found no place although the machines
+    of their cluster cover the sum, because what is free on each machine is too small for them. Needs that differ in it
+    are different needs.
     """
     @_builtins.property
     def requirements(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeSelectorRequirement]:
@@ -311,10 +323,12 @@ class CapacityNeed(_message.Message):
         reclamation_penalty_bucket: Global___PenaltyBucket.ValueType = ...,
         min_unit: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         group: _builtins.str = ...,
+        max_units_per_machine: _builtins.int = ...,
+        for_fragments: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aggregate_resources", b"aggregate_resources", "group", b"group", "interruption_penalty_bucket", b"interruption_penalty_bucket", "min_unit", b"min_unit", "priority", b"priority", "reclamation_penalty_bucket", b"reclamation_penalty_bucket", "requirements", b"requirements", "spread", b"spread"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aggregate_resources", b"aggregate_resources", "for_fragments", b"for_fragments", "group", b"group", "interruption_penalty_bucket", b"interruption_penalty_bucket", "max_units_per_machine", b"max_units_per_machine", "min_unit", b"min_unit", "priority", b"priority", "reclamation_penalty_bucket", b"reclamation_penalty_bucket", "requirements", b"requirements", "spread", b"spread"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

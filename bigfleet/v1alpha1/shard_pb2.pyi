@@ -155,6 +155,7 @@ class Acknowledgement(_message.Message):
     COORDINATOR_TERM_FIELD_NUMBER: _builtins.int
     SHARD_EPOCH_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
+    FEATURES_FIELD_NUMBER: _builtins.int
     echo: _builtins.str
     """"hello" or "rollup" for the frame taken; "resync" once everything known was sent again after a hello;
     "rollup-refused" when a roll-up was refused whole and the demand stays as it was. Other values are ignored.
@@ -165,6 +166,13 @@ class Acknowledgement(_message.Message):
     """Grows with every start of the shard. For the log only."""
     problem: _builtins.str
     """Addition: why a roll-up was refused, naming the field and what is allowed. For people."""
+    @_builtins.property
+    def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Addition, in the answer to hello: which additions to demand this shard understands, by name. "pods": every machine
+        counts as having room for some pods, 110 where the provider states no number, so a need may name the resource pods.
+        "largest": available_capacity frames list the largest machines.
+        """
+
     def __init__(
         self,
         *,
@@ -172,10 +180,11 @@ class Acknowledgement(_message.Message):
         coordinator_term: _builtins.int = ...,
         shard_epoch: _builtins.int = ...,
         problem: _builtins.str = ...,
+        features: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["coordinator_term", b"coordinator_term", "echo", b"echo", "problem", b"problem", "shard_epoch", b"shard_epoch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["coordinator_term", b"coordinator_term", "echo", b"echo", "features", b"features", "problem", b"problem", "shard_epoch", b"shard_epoch"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -508,6 +517,7 @@ class AvailableCapacityUpdate(_message.Message):
     AVAILABLE_COUNT_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
     COST_PER_HOUR_FIELD_NUMBER: _builtins.int
+    LARGEST_FIELD_NUMBER: _builtins.int
     supersedes_key: _builtins.str
     """"available:" and the fingerprint of the profile. An older frame with the same key that still waits to be sent may
     be dropped.
@@ -526,6 +536,13 @@ class AvailableCapacityUpdate(_message.Message):
     def resources(self) -> _provider_pb2.Resources:
         """What each of the counted machines offers at least; absent if none is counted. Shards of the original never fill it."""
 
+    @_builtins.property
+    def largest(self) -> _containers.RepeatedCompositeFieldContainer[_provider_pb2.Resources]:
+        """Addition: what the largest machines of the shard offer that match all requirements of the profile, whatever their
+        state. No machine that matches offers more than one of them in every resource. At most 16. Empty from shards without
+        the feature "largest"; with it, empty means that no machine matches.
+        """
+
     def __init__(
         self,
         *,
@@ -535,10 +552,11 @@ class AvailableCapacityUpdate(_message.Message):
         available_count: _builtins.int = ...,
         confidence: Global___AvailableCapacityUpdate.Confidence.ValueType = ...,
         cost_per_hour: _builtins.float = ...,
+        largest: _abc.Iterable[_provider_pb2.Resources] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resources", b"resources"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["available_count", b"available_count", "confidence", b"confidence", "cost_per_hour", b"cost_per_hour", "requirements", b"requirements", "resources", b"resources", "supersedes_key", b"supersedes_key"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["available_count", b"available_count", "confidence", b"confidence", "cost_per_hour", b"cost_per_hour", "largest", b"largest", "requirements", b"requirements", "resources", b"resources", "supersedes_key", b"supersedes_key"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -120,9 +120,18 @@ def hello_frame(cluster: str) -> bytes:
     return shard_pb2.OperatorMessage(hello=hello).SerializeToString()
 
 
-def encoded_row(profile: Profile, total: Mapping[str, str], unit: Mapping[str, str], group: str) -> bytes:
+def encoded_row(
+    profile: Profile,
+    total: Mapping[str, str],
+    unit: Mapping[str, str],
+    group: str,
+    *,
+    max_units: int = 0,
+    for_fragments: bool = False,
+) -> bytes:
     """Write one row of demand; maps are sorted, or two runs of one demand would differ."""
-    return row_to_proto(profile, total, unit, group).SerializeToString(deterministic=True)
+    row = row_to_proto(profile, total, unit, group, max_units=max_units, for_fragments=for_fragments)
+    return row.SerializeToString(deterministic=True)
 
 
 class RollupWriter:
@@ -134,12 +143,8 @@ class RollupWriter:
     def __init__(self, cluster: str, built_ns: int) -> None:
         self._rollup: Any = _RAW_ROLLUP(cluster_id=cluster, timestamp_unix_nanos=built_ns)
 
-    def add(self, profile: Profile, total: Mapping[str, str], unit: Mapping[str, str], group: str) -> None:
-        """Add one row."""
-        self.add_encoded([encoded_row(profile, total, unit, group)])
-
     def add_encoded(self, rows: Iterable[bytes]) -> None:
-        """Add rows that `encoded_row` has written."""
+        """Add rows that are encoded, as `encoded_row` does it."""
         self._rollup.needs.extend(rows)
 
     def frame(self) -> bytes:

@@ -4,12 +4,13 @@ Why: a tenant decides what it sends, and the shard keeps it until the tenant sen
 tenant fills the memory, the log and the reports of a shard that serves thousands.
 Must never: refuse what an operator sends for objects that Kubernetes accepts; the bounds of a row are several times those
 of our own operator, since the original's has none.
-Rules: `wire#rollup-limits`, `wire#text-lengths`; ADR-0237, ADR-0238.
+Rules: `wire#rollup-limits`, `wire#text-lengths`, `wire#max-units-per-machine`; ADR-0237, ADR-0238, ADR-0264.
 """
 
 from dataclasses import dataclass
 
 from bigfleet.model.errors import BeyondLimitError, InvalidFieldError
+from bigfleet.model.resources import Resources
 from bigfleet.model.texts import MAX_LABEL_VALUE, checked_key, value_fits
 from bigfleet.v1alpha1 import capacity_pb2 as pb
 
@@ -85,6 +86,15 @@ def check_spread(message: pb.TopologySpread) -> None:
     checked_key(message.topology_key, "topology_key")
     if message.max_skew < 0:
         raise InvalidFieldError("max_skew", message.max_skew, "a number that is not negative")
+
+
+def checked_max_units(found: int, unit: Resources) -> int:
+    """Refuse a limit of units per machine that is negative, or of a unit that does not say how much it is."""
+    if found < 0 or (found and unit.is_zero):
+        raise InvalidFieldError(
+            "max_units_per_machine", found, "0 for no limit, or a positive number beside a min_unit"
+        )
+    return found
 
 
 REFUSAL_REASONS = ("bytes", "rows", "row", "invalid")

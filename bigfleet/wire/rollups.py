@@ -32,6 +32,7 @@ from bigfleet.wire.rollup_limits import (
     check_requirement,
     check_row_size,
     check_spread,
+    checked_max_units,
 )
 
 SLICE_ROWS: Final = 500
@@ -59,6 +60,8 @@ class _Row:
     total: Resources
     unit: Resources
     group: str
+    max_units: int
+    for_fragments: bool
     fingerprint: str
     """The profile's, made with the row: large roll-ups are read in a thread, and applied where all clusters wait."""
 
@@ -124,7 +127,17 @@ class RollupReader:
                 yield
             rows = self._read_rows(encoded, len(needs), seen)
             needs += [
-                Need(self._cluster, row.profile, row.total, row.unit, arrival_ns, row.group) for row in rows
+                Need(
+                    self._cluster,
+                    row.profile,
+                    row.total,
+                    row.unit,
+                    arrival_ns,
+                    row.group,
+                    row.max_units,
+                    row.for_fragments,
+                )
+                for row in rows
             ]
         self._seen = seen  # the rows of this roll-up alone, so that withdrawn demand is not kept
         return Rollup(self._cluster, arrival_ns, tuple(needs))
@@ -186,11 +199,14 @@ def _row_from_proto(message: pb.CapacityNeed) -> _Row:
         ),
         reclamation_bucket=checked_bucket(message.reclamation_penalty_bucket, "reclamation_penalty_bucket"),
     )
+    unit = resources_from_texts(message.min_unit, "min_unit")
     return _Row(
         profile,
         resources_from_texts(message.aggregate_resources, "aggregate_resources"),
-        resources_from_texts(message.min_unit, "min_unit"),
+        unit,
         message.group,
+        checked_max_units(message.max_units_per_machine, unit),
+        message.for_fragments,
         profile.fingerprint,
     )
 
@@ -213,7 +229,13 @@ def resources_from_texts(texts: Mapping[str, str], field: str) -> Resources:
 
 
 def row_to_proto(
-    profile: Profile, total: Mapping[str, str], unit: Mapping[str, str], group: str
+    profile: Profile,
+    total: Mapping[str, str],
+    unit: Mapping[str, str],
+    group: str,
+    *,
+    max_units: int = 0,
+    for_fragments: bool = False,
 ) -> pb.CapacityNeed:
     """Write one row of demand from amounts that are texts already, as an operator words them."""
     row = pb.CapacityNeed(
@@ -230,12 +252,23 @@ def row_to_proto(
         row.spread.extend(spreads_to_proto(profile.spreads))
     if unit:
         row.min_unit.update(unit)
+    if max_units:
+        row.max_units_per_machine = max_units
+    if for_fragments:
+        row.for_fragments = True
     return row
 
 
 def need_to_proto(need: Need) -> pb.CapacityNeed:
     """Write one row of demand."""
-    return row_to_proto(need.profile, need.total.texts(), need.unit.texts(), need.group)
+    return row_to_proto(
+        need.profile,
+        need.total.texts(),
+        need.unit.texts(),
+        need.group,
+        max_units=need.max_units,
+        for_fragments=need.for_fragments,
+    )
 
 
 def rollup_to_proto(rollup: Rollup) -> pb.ClusterCapacityNeeds:

@@ -14,10 +14,9 @@ from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.inventory import Inventory, InventorySnapshot, NewRows, Rows
 from bigfleet.model.inventory.wide_labels import MANY_VALUES
 from bigfleet.model.machine import UNASSIGNED, MachineState, Shape
+from bigfleet.model.profile import HOST_NAME_KEY
 from bigfleet.workload.draws import Draws
 from bigfleet.workload.fleet import PROVIDER, FleetPart, host_ref
-
-HOST_NAME_KEY = "kubernetes.io/hostname"
 
 _PRICE_RANGE = 0.01
 """Dollars over which individual prices are spread: a cent, less than the gap between any two tiers."""

@@ -15,8 +15,8 @@ from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import BOUND_STATES
 from bigfleet.model.need import Need
 from bigfleet.model.needs_table import NeedsTable
-from bigfleet.model.profile import Requirement, RequirementOperator
-from bigfleet.workload.bulk import HOST_NAME_KEY, copied, load_fleet, priced_apart, unbound
+from bigfleet.model.profile import HOST_NAME_KEY, Requirement, RequirementOperator
+from bigfleet.workload.bulk import copied, load_fleet, priced_apart, unbound
 from bigfleet.workload.demand import ClusterDemand, generate_demand
 from bigfleet.workload.draws import DrawSource
 from bigfleet.workload.fleet import FleetPart, fleet_parts

@@ -12,6 +12,13 @@ _RUN = "bigfleet/engine/phase1/cluster_run"
 
 CACHES: tuple[Fault, ...] = (
     Fault(
+        "host names are kept when machines come back (engine#hostname-domain)",
+        _FLEET,
+        "        return False  # ids are host names",
+        "        pass",
+        "test_a_machine_that_was_left_out_for_a_while_has_a_host_name_of_its_own",
+    ),
+    Fault(
         "the clock is not looked at when nothing else changed",
         _PLANNER,
         "        and before.now <= now.now < next_due",

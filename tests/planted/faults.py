@@ -46,6 +46,7 @@ _SPREAD, _PHASE2, _PHASE3 = (
     "bigfleet/engine/phase2",
     "bigfleet/engine/phase3",
 )
+_VALUES = "bigfleet/engine/key_values"
 _VERDICTS, _STAMPS = "bigfleet/engine/verdicts", "bigfleet/engine/stamps"
 _AMOUNTS, _DEMAND, _POOLS = "bigfleet/engine/amounts", "bigfleet/model/demand", "bigfleet/engine/pools"
 
@@ -82,8 +83,8 @@ RULES: tuple[Fault, ...] = (
     Fault(
         "a folded class loses its members' unit",
         _DEMAND,
-        "total.scaled(len(places)), total, min",
-        "total.scaled(len(places)), ZERO, min",
+        "profile, added_up, total, min",
+        "profile, added_up, ZERO, min",
         "e-03",
     ),
     # Crediting
@@ -175,8 +176,8 @@ RULES: tuple[Fault, ...] = (
     Fault(
         "a gang that is not pinned counts on what one counts on that is (engine#obtainable)",
         _GANGS,
-        "plan.need.unit, key, profile.refuses_interruptible)",
-        "plan.need.unit, key, False)",
+        "need.max_units, key, profile.refuses_interruptible)",
+        "need.max_units, key, False)",
         "f-32",
     ),
     # Acquisition
@@ -374,6 +375,65 @@ RULES: tuple[Fault, ...] = (
         "        flags = flags & (values.codes == values.code(item.domain))",
         "        flags = flags & values.present",
         "g-07",
+    ),
+    # Host names
+    Fault(
+        "a machine with a host name goes by its id (engine#hostname-domain)",
+        _VALUES,
+        "each if name is None else name for each",
+        "each for each",
+        "f-34",
+    ),
+    # At most k units per machine
+    Fault(
+        "victims count whole for a need with a limit (engine#max-units-per-machine)",
+        _PHASE2,
+        "self._fleet.kinds.sizes_for(item.need).cover(sizes, missing)",
+        "self._fleet.kinds.sizes.cover(sizes, missing)",
+        "g-17",
+    ),
+    Fault(
+        "domains hold the whole capacity for a gang with a limit (engine#max-units-per-machine)",
+        _GANGS,
+        "values, sizes = self._kinds.values(key), self._kinds.sizes_for(plan.need).matrix",
+        "values, sizes = self._kinds.values(key), self._kinds.sizes.matrix",
+        "f-35",
+    ),
+    Fault(
+        "what the unit does not name is limited to nothing (engine#max-units-per-machine)",
+        _AMOUNTS,
+        "            if name in limits\n",
+        "",
+        "c-32",
+    ),
+    Fault(
+        "gangs fold whatever their limit (engine#max-units-per-machine)",
+        _DEMAND,
+        "is not None and not need.max_units:",
+        "is not None:",
+        "e-12",
+    ),
+    Fault(
+        "gangs for fragments fold with the others (engine#fragments)",
+        _DEMAND,
+        "classes.setdefault((profile.without_same.fingerprint, total, for_fragments), [])",
+        "classes.setdefault((profile.without_same.fingerprint, total, False), [])",
+        "e-13",
+    ),
+    # Pods
+    Fault(
+        "a machine that states no pods has none (engine#pods)",
+        _KINDS,
+        "shape.with_pods if pods else shape.capacity for",
+        "shape.capacity for",
+        "c-34",
+    ),
+    Fault(
+        "every machine has the default number of pods besides its own (engine#pods)",
+        _KINDS,
+        "shape.with_pods if pods else shape.capacity for",
+        "shape.capacity + DEFAULT_PODS if pods else shape.capacity for",
+        "c-34",
     ),
     # Phase 3
     Fault(

@@ -19,6 +19,7 @@ from bigfleet.model.resources import ZERO, Resources
 from bigfleet.model.situation import Situation
 from tests.reference.domains import Domain, choose
 from tests.reference.model import decide
+from tests.reference.supply import counts_as
 from tests.support.engine.carry_out import carried_out
 from tests.support.engine.world import Engine
 from tests.support.situations import NOW, SIZES, Kind, situations
@@ -34,7 +35,7 @@ def machine_of(situation: Situation, machine_id: str) -> Machine:
 
 
 def capacity(situation: Situation, verdict: Verdict) -> Resources:
-    return sum((machine_of(situation, claim).shape.capacity for claim in verdict.claimed), ZERO)
+    return sum((counts_as(machine_of(situation, claim), verdict.need) for claim in verdict.claimed), ZERO)
 
 
 def of_kind(decision: Decision, kind: ActionKind) -> list[Action]:
@@ -53,9 +54,9 @@ def test_no_machine_is_claimed_twice_and_every_claim_matches_and_covers_the_unit
     assert set(counted.values()) <= {1}
     for verdict in decision.verdicts:
         for claim in verdict.claimed:
-            shape = machine_of(situation, claim).shape
-            assert matches(shape, verdict.need.profile)
-            assert shape.capacity.covers(verdict.need.unit)
+            machine = machine_of(situation, claim)
+            assert matches(machine, verdict.need.profile)
+            assert counts_as(machine, verdict.need).covers(verdict.need.unit)
 
 
 @pytest.mark.rule("engine#l-02")
@@ -68,7 +69,7 @@ def test_a_gang_gathers_in_one_domain_the_recorded_one(engine: Engine, situation
         if key is None:
             assert verdict.domain is None
             continue
-        values = {machine_of(situation, claim).shape.label(key) for claim in verdict.claimed}
+        values = {machine_of(situation, claim).label(key) for claim in verdict.claimed}
         assert len(values) <= 1
         assert verdict.domain is None or values <= {verdict.domain}
 
@@ -122,8 +123,8 @@ def test_a_victim_is_of_lower_priority_covers_the_unit_and_lies_in_the_domain(
         verdict = decision.verdicts[action.need]
         need, victim = verdict.need, machine_of(situation, action.machine_id)
         assert need.profile.priority > victim.assigned.priority
-        assert victim.shape.capacity.covers(need.unit)
-        assert need.profile.same_key is None or victim.shape.label(need.profile.same_key) == verdict.domain
+        assert counts_as(victim, need).covers(need.unit)
+        assert need.profile.same_key is None or victim.label(need.profile.same_key) == verdict.domain
         holder = holders.get(victim.id)  # `engine#victims`
         assert holder is None or holder.profile.precedence < need.profile.precedence
 
@@ -165,9 +166,7 @@ def test_a_machine_that_matches_nobody_changes_only_its_own_release(
     engine: Engine, situation: Situation
 ) -> None:
     # Nor as part of a folded gang, whose profile has lost its Same.
-    strangers = tuple(
-        need for need in situation.needs if not matches(STRANGER.shape, need.profile.without_same)
-    )
+    strangers = tuple(need for need in situation.needs if not matches(STRANGER, need.profile.without_same))
     everybody = len(strangers) == len(situation.needs)
     before = situation if everybody else replace(situation, needs=strangers)
     after = replace(before, machines=(STRANGER, *situation.machines))
@@ -205,6 +204,10 @@ def test_the_domain_does_not_depend_on_the_order_in_which_domains_are_met(
         assert chosen.total.covers(wanted)
 
 
+PLAIN = replace(STRANGER, shape=Shape(resources=FrozenMap(SIZES[2])))
+"""A machine of the one size that the next law knows."""
+
+
 def machines_needed(total: Resources, size: Resources) -> int | None:
     """The machines of one size that cover a total; None when no number of them does."""
     if any(not size.amount(name) for name in total):
@@ -219,7 +222,6 @@ def machines_needed(total: Resources, size: Resources) -> int | None:
 def test_plain_needs_claim_as_many_machines_as_it_takes_as_far_as_supply_reaches(
     engine: Engine, situation: Situation
 ) -> None:
-    size = Resources.parse(SIZES[2])
     decision = engine(situation)
     claimed = {claim for verdict in decision.verdicts for claim in verdict.claimed}
     free = [
@@ -228,7 +230,7 @@ def test_plain_needs_claim_as_many_machines_as_it_takes_as_far_as_supply_reaches
         if machine.state in (MachineState.IDLE, MachineState.SPECULATIVE) and machine.id not in claimed
     ]
     for verdict in decision.verdicts:
-        wanted = machines_needed(verdict.need.total, size)
+        wanted = machines_needed(verdict.need.total, counts_as(PLAIN, verdict.need))
         if wanted is None or len(verdict.claimed) < wanted:
             assert not any(can_serve(machine, verdict.need) for machine in free)
         else:
@@ -238,9 +240,9 @@ def test_plain_needs_claim_as_many_machines_as_it_takes_as_far_as_supply_reaches
 def can_serve(machine: Machine, need: Need) -> bool:
     pinned = need.profile.pinned_types
     return (
-        matches(machine.shape, need.profile)
+        matches(machine, need.profile)
         and not costs_without_end(machine, need)
-        and machine.shape.capacity.covers(need.unit)
+        and counts_as(machine, need).covers(need.unit)
         and (not pinned or machine.shape.instance_type in pinned)
     )
 

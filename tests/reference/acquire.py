@@ -14,7 +14,7 @@ from bigfleet.model.resources import ZERO, Resources
 from tests.reference.board import Board, Row
 from tests.reference.prepass import value_of
 from tests.reference.spread import fill_evenly
-from tests.reference.supply import cost_of, idle_pool, speculative_pool
+from tests.reference.supply import cost_of, counts_as, idle_pool, speculative_pool
 
 
 def acquire(board: Board) -> None:
@@ -57,7 +57,7 @@ def fill(board: Board, row: Row, pool: Iterable[Machine]) -> list[Machine]:
         if board.is_free(machine):
             board.claim(machine, row)
             taken.append(machine)
-            remaining -= machine.shape.capacity
+            remaining -= counts_as(machine, row.need)
     return taken
 
 
@@ -85,7 +85,7 @@ def fallback(eligible: Iterable[Machine], row: Row, deficit: Resources) -> str |
 
     def order(value: str) -> tuple[bool, int, float, str]:
         members = by_value[value]
-        covers = sum((machine.shape.capacity for machine in members), ZERO).covers(deficit)
+        covers = sum((counts_as(machine, row.need) for machine in members), ZERO).covers(deficit)
         first_cost = cost_of(members[0], row.need.profile)
         return (not covers, 0 if covers else -len(members), first_cost, value)
 

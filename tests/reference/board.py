@@ -11,6 +11,7 @@ from bigfleet.model.decision import DomainCoverage
 from bigfleet.model.machine import Machine
 from bigfleet.model.need import Need
 from bigfleet.model.resources import Resources
+from tests.reference.supply import counts_as
 
 
 @dataclass(slots=True)
@@ -56,8 +57,8 @@ class Board:
         return sorted(mine, key=lambda machine: machine.id)
 
     def deficit(self, row: Row) -> Resources:
-        """The need's total less the whole capacity of every machine it has (`engine#phase-1-results`)."""
+        """The need's total less what every machine it has counts as towards it (`engine#phase-1-results`)."""
         remaining = row.need.total
         for machine in self.claims_of(row):
-            remaining -= machine.shape.capacity
+            remaining -= counts_as(machine, row.need)
         return remaining

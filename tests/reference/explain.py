@@ -100,6 +100,14 @@ class RecordCycle(DecidedCycle):
         )
 
     @cached_property
+    def _by_host(self) -> bool:
+        """Whether some need asks for host names, in which no two machines need be alike."""
+        profiles = [entry.need.profile for entry in self.decision.verdicts]
+        keys = [item.key for profile in profiles for item in profile.requirements]
+        keys += [item.topology_key for profile in profiles for item in profile.spreads]
+        return "kubernetes.io/hostname" in keys
+
+    @cached_property
     def record_groups(self) -> Sequence[RecordGroup]:
         """All machines, in groups that differ in something an explanation can say."""
         found: dict[tuple[object, ...], tuple[MachineGroup, list[str]]] = {}
@@ -108,6 +116,7 @@ class RecordCycle(DecidedCycle):
             machine = group.first
             key = (
                 id(machine.shape),
+                machine_id if self._by_host else "",
                 id(machine.assigned),
                 machine.state,
                 machine.cluster,
@@ -173,7 +182,7 @@ def _could_take(checker: FitChecker, group: MachineGroup) -> bool:
 
 def _inside(checker: FitChecker, machine: Machine) -> bool:
     key = checker.need.profile.same_key
-    return key is None or checker.domain in (None, machine.shape.label(key))
+    return key is None or checker.domain in (None, machine.label(key))
 
 
 def _examples(records: Iterable[RecordGroup]) -> tuple[str, ...]:

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bigfleet.model.machine import BOUND_STATES, Machine, MachineState
-from bigfleet.model.matching import matches
 from bigfleet.model.need import Need
 from bigfleet.model.resources import Resources
-from tests.reference.supply import is_obtainable
+from tests.reference.supply import counts_as, is_obtainable, meets
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,24 +26,29 @@ def normalise(machines: Iterable[Machine], needs: Sequence[Need]) -> list[Normal
     """Needs that pass through in their order, then one need per fold class in class order (`engine#folding`)."""
     machines = list(machines)
     passed: list[NormalNeed] = []
-    classes: dict[tuple[str, str, Resources], list[int]] = {}
+    classes: dict[tuple[str, str, Resources, bool], list[int]] = {}
     for place, need in enumerate(needs):
         if is_foldable(need, machines):
-            key = (need.cluster, need.profile.without_same.fingerprint, need.total)
+            key = (need.cluster, need.profile.without_same.fingerprint, need.total, need.for_fragments)
             classes.setdefault(key, []).append(place)
         else:
             passed.append(NormalNeed(need, (place,)))
-    in_order = sorted(classes, key=lambda key: (key[0], key[1], total_key(key[2]), tuple(key[2].items())))
+    in_order = sorted(
+        classes, key=lambda key: (key[0], key[1], total_key(key[2]), tuple(key[2].items()), key[3])
+    )
     return passed + [folded(needs, classes[key]) for key in in_order]
 
 
 def is_foldable(need: Need, machines: Iterable[Machine]) -> bool:
-    """Whether the need is a gang and one machine that it can count on holds all of it (`engine#folding`, `engine#foldable`)."""
-    if need.profile.same_key is None:
+    """Whether the need is a gang without a limit, and one machine that it can count on holds all of it.
+
+    Rules: `engine#folding`, `engine#foldable`, `engine#max-units-per-machine`.
+    """
+    if need.profile.same_key is None or need.max_units > 0:
         return False
     return any(
-        matches(machine.shape, need.profile)
-        and machine.shape.capacity.covers(need.total)
+        meets(machine, need.profile)
+        and counts_as(machine, need).covers(need.total)
         and counts_for_folding(machine, need)
         for machine in machines
     )

@@ -15,7 +15,7 @@ from bigfleet.model.decision import Unresolved
 from bigfleet.model.machine import Machine, MachineState, NeedRef
 from bigfleet.model.resources import ZERO
 from tests.reference.board import Board, Row
-from tests.reference.supply import can_be_got_for, in_state
+from tests.reference.supply import can_be_got_for, counts_as, in_state, value_for
 
 
 @dataclass(slots=True)
@@ -49,22 +49,22 @@ def help_one(board: Board, row: Row, result: Preemption) -> None:
     for machine in in_flight(board, row):
         if not remaining.is_zero and machine.id not in result.used:
             result.used.add(machine.id)
-            remaining -= machine.shape.capacity
+            remaining -= counts_as(machine, row.need)
     taken: list[Machine] = []
     for machine in candidates(board, row):
         if not remaining.is_zero and machine.id not in result.used:
             result.used.add(machine.id)
             taken.append(machine)
-            remaining -= machine.shape.capacity
+            remaining -= counts_as(machine, row.need)
     result.actions.extend(preempted(machine, row) for machine in taken)
     if not remaining.is_zero:
-        freed = sum((machine.shape.capacity for machine in taken), ZERO)
+        freed = sum((counts_as(machine, row.need) for machine in taken), ZERO)
         result.unresolved.append(Unresolved(row.place, remaining, len(taken), freed))
 
 
 def in_flight(board: Board, row: Row) -> list[Machine]:
     """Draining machines that were preempted for this need, by id (`engine#preemption-in-flight`)."""
-    reference = NeedRef(*row.need.key)
+    reference = NeedRef(*row.need.stamp_key)
     draining = in_state(board.machines, MachineState.DRAINING)
     return [machine for machine in draining if machine.draining_for == reference and would_help(machine, row)]
 
@@ -87,7 +87,7 @@ def candidates(board: Board, row: Row) -> list[Machine]:
 def would_help(machine: Machine, row: Row) -> bool:
     """The filters of type, match, unit and, for gangs, domain (`engine#phase-2`)."""
     key = row.need.profile.same_key
-    in_domain = key is None or machine.shape.label(key) == row.domain
+    in_domain = key is None or value_for(machine, key) == row.domain
     return in_domain and can_be_got_for(machine, row.need)
 
 

@@ -12,7 +12,7 @@ from bigfleet.model.need import Need
 from bigfleet.model.resources import Resources
 from tests.reference.board import Board, Row
 from tests.reference.domains import Domain, choose, summary
-from tests.reference.supply import bound_to, can_be_got_for, in_state, suits
+from tests.reference.supply import bound_to, can_be_got_for, counts_as, in_state, suits, value_for
 
 
 def prepass(board: Board) -> None:
@@ -31,13 +31,13 @@ def prepass(board: Board) -> None:
 
 
 def credit(board: Board, row: Row, members: Iterable[Machine]) -> None:
-    """Claim members in their order until the total is covered, each at its whole capacity (`engine#crediting`)."""
+    """Claim members in their order until the total is covered, each for all that it counts as (`engine#crediting`)."""
     remaining = row.need.total
     for machine in members:
         if remaining.is_zero:
             return
         board.claim(machine, row)
-        remaining -= machine.shape.capacity
+        remaining -= counts_as(machine, row.need)
 
 
 def on_hand(board: Board, need: Need) -> list[Machine]:
@@ -93,7 +93,7 @@ def credit_gang(board: Board, row: Row, consumed: set[str]) -> None:
     credit(board, row, sorted(members, key=lambda machine: not is_own(machine, need)))
     if not row.parked:
         there = (machine for machine in acquirable if value_of(machine, need) == chosen.value)
-        consumed.update(consumption(there, board.deficit(row)))
+        consumed.update(consumption(need, there, board.deficit(row)))
 
 
 def free_members(board: Board, need: Need) -> Iterator[Machine]:
@@ -119,14 +119,14 @@ def gather(need: Need, creditable: Iterable[Machine], acquirable: Iterable[Machi
         value = value_of(machine, need)
         domain = domains.setdefault(value, Domain(value))
         domain.count += 1
-        domain.total += machine.shape.capacity
+        domain.total += counts_as(machine, need)
         return domain
 
     for machine in creditable:
         domain = joined(machine)
-        domain.creditable += machine.shape.capacity
+        domain.creditable += counts_as(machine, need)
         if is_own(machine, need):
-            domain.own += machine.shape.capacity
+            domain.own += counts_as(machine, need)
     for machine in acquirable:
         joined(machine)
     return list(domains.values())
@@ -134,16 +134,16 @@ def gather(need: Need, creditable: Iterable[Machine], acquirable: Iterable[Machi
 
 def value_of(machine: Machine, need: Need) -> str:
     """The machine's value for the gang's Same key; whatever matches a gang has one (`engine#matching`)."""
-    value = machine.shape.label(need.profile.same_key or "")
+    value = value_for(machine, need.profile.same_key or "")
     if value is None:
         raise AssertionError(f"{machine.id} matches a gang and has no value for {need.profile.same_key}")
     return value
 
 
-def consumption(members: Iterable[Machine], remaining: Resources) -> Iterator[str]:
+def consumption(need: Need, members: Iterable[Machine], remaining: Resources) -> Iterator[str]:
     """Ids of the members that cover the remainder, the one that crosses zero included (`engine#consumption`)."""
     for machine in members:
         if remaining.is_zero:
             return
         yield machine.id
-        remaining -= machine.shape.capacity
+        remaining -= counts_as(machine, need)

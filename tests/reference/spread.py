@@ -7,7 +7,7 @@ Read literally: a machine credited to the need that has no value for the topolog
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.profile import Spread
 from tests.reference.board import Board, Row
-from tests.reference.supply import cost_of, idle_pool, speculative_pool
+from tests.reference.supply import cost_of, idle_pool, speculative_pool, value_for
 
 
 def fill_evenly(board: Board, row: Row, spread: Spread) -> None:
@@ -15,11 +15,11 @@ def fill_evenly(board: Board, row: Row, spread: Spread) -> None:
     left: dict[str, list[Machine]] = {}
     count: dict[str, int] = {}
     for machine in board.claims_of(row):
-        value = machine.shape.label(spread.topology_key)
+        value = value_for(machine, spread.topology_key)
         if value is not None:
             count[value] = count.get(value, 0) + 1
     for machine in (*idle_pool(board.machines, row.need), *speculative_pool(board.machines, row.need)):
-        value = machine.shape.label(spread.topology_key)
+        value = value_for(machine, spread.topology_key)
         if value is not None and board.is_free(machine):
             left.setdefault(value, []).append(machine)
             count.setdefault(value, 0)

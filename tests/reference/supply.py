@@ -2,7 +2,8 @@
 
 Why: the phases differ in what they do with a machine, hardly in which machines they look at; the filters and the orders
 of the rules are here once, each with its number.
-Rules: `engine#inventory`, `engine#matching`, `engine#acquisition-order`, `engine#pools`, `engine#obtainable`.
+Rules: `engine#inventory`, `engine#matching`, `engine#acquisition-order`, `engine#pools`, `engine#obtainable`,
+`engine#hostname-domain`, `engine#max-units-per-machine`.
 """
 
 import math
@@ -11,9 +12,23 @@ from collections.abc import Iterable
 from bigfleet.model.buckets import upper_bound
 from bigfleet.model.costs import effective_cost
 from bigfleet.model.machine import Machine, MachineState
-from bigfleet.model.matching import matches
+from bigfleet.model.matching import holds
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
+from bigfleet.model.resources import Resources
+
+
+def value_for(machine: Machine, key: str) -> str | None:
+    """A machine's value for a label key; one without a host name goes by its id (`engine#hostname-domain`)."""
+    value = machine.shape.label(key)
+    if key == "kubernetes.io/hostname" and value is None:
+        return machine.id
+    return value
+
+
+def meets(machine: Machine, profile: Profile) -> bool:
+    """Whether a machine meets every requirement of a profile (`engine#matching`)."""
+    return all(holds(wanted, value_for(machine, wanted.key)) for wanted in profile.requirements)
 
 
 def in_state(machines: Iterable[Machine], state: MachineState) -> list[Machine]:
@@ -42,7 +57,23 @@ def is_of_pinned_type(machine: Machine, profile: Profile) -> bool:
 
 def suits(machine: Machine, need: Need) -> bool:
     """Whether a machine matches the need's profile and covers its unit; asked of bound machines (`engine#crediting`)."""
-    return matches(machine.shape, need.profile) and machine.shape.capacity.covers(need.unit)
+    return meets(machine, need.profile) and counts_as(machine, need).covers(need.unit)
+
+
+def counts_as(machine: Machine, need: Need) -> Resources:
+    """What a machine counts as towards a need: its capacity, of what the unit names at most so many units.
+
+    A need that names pods counts 110 of them on a machine that does not say how many it has room for.
+    Rules: `engine#capacity`, `engine#max-units-per-machine`, `engine#pods`.
+    """
+    amounts = dict(machine.shape.capacity.items())
+    stated = machine.shape.allocatable or machine.shape.resources
+    if (need.total.amount("pods") or need.unit.amount("pods")) and "pods" not in stated:
+        amounts["pods"] = 110 * 10**9
+    if need.max_units > 0:
+        for name, amount in need.unit.items():
+            amounts[name] = min(amounts.get(name, 0), need.max_units * amount)
+    return Resources(amounts)
 
 
 def cost_of(machine: Machine, profile: Profile) -> float:

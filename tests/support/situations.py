@@ -27,6 +27,7 @@ from bigfleet.model.machine import (
 )
 from bigfleet.model.need import Need
 from bigfleet.model.profile import (
+    HOST_NAME_KEY,
     INSTANCE_TYPE_KEY,
     ZONE_KEY,
     Profile,
@@ -54,6 +55,11 @@ TYPES = ("a3", "a3", "m5", "")
 PRICES = (0.0, 1.0, 1.0, 2.5)
 PRIORITIES = (100, 100, 1_000, 1_000_000, 0)
 BUCKETS = tuple(map(PenaltyBucket, (0, 1, 3, 6, 27)))
+STATED_PODS: tuple[Mapping[str, str], ...] = (*({},) * 4, {"pods": "2"}, {"pods": "58"}, {"pods": "0"})
+TOTAL_PODS = ("0", "1", "60", "220", "300", "111500m")
+UNIT_PODS = ("0", "0", "1", "30", "110", "111")
+HOST_NAMES = (*(None,) * 6, "h0", "h0", "m01", "")
+"""Host names that machines are labelled with; the others go by their ids."""
 SIZES: tuple[Mapping[str, str], ...] = (
     {"gpu": "8"},
     {"gpu": "4", "cpu": "3"},
@@ -79,6 +85,15 @@ MIXES = (
 """What the machines of one fleet do: anything, a little of all, mostly nothing, mostly work, only work."""
 
 
+HOSTS, LIMITS, FRAGMENTS, PODS = "hosts", "limits", "fragments", "pods"
+FLAVOURS = (
+    *(frozenset[str](),) * 4,
+    *map(
+        frozenset, ((HOSTS,), (LIMITS,), (PODS,), (LIMITS, FRAGMENTS, PODS), (HOSTS, LIMITS, FRAGMENTS, PODS))
+    ),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """What may occur in a situation."""
@@ -90,6 +105,12 @@ class Kind:
     sizes: Sequence[Mapping[str, str]] = SIZES
     distinct_priorities: bool = False
     parked: bool = True
+    flavours: Sequence[frozenset[str]] = FLAVOURS
+    """What a situation may be about beside the rest; empty for the situations that a seed gave before there were any."""
+
+    def has(self, flavour: str) -> bool:
+        """Whether the one situation that is being made is about something."""
+        return any(flavour in flavours for flavours in self.flavours)
 
 
 class Pick(Protocol):
@@ -111,6 +132,8 @@ def situations(draw: st.DrawFn, kind: Kind | None = None) -> Situation:
 def situation_of(pick: Pick, kind: Kind | None = None) -> Situation:
     """A whole situation of a kind from any source of choices, such as a seeded `random.Random(1).choice`."""
     kind = kind or Kind()
+    if kind.flavours:
+        kind = replace(kind, flavours=(pick(kind.flavours),))
     shapes = [_shape(pick, kind) for _ in range(pick((1, 1, 2, 3)))]
     profiles = [_profile(pick, kind, shapes)]
     for _ in range(pick((0, 1, 2))):
@@ -124,6 +147,8 @@ def situation_of(pick: Pick, kind: Kind | None = None) -> Situation:
     known: Sequence[Need | None] = [None, *needs, *needs]
     served = pick((known, known, known[:1]))
     machines = [_machine(pick, shapes, states, places, served) for _ in range(_some(pick, kind.max_machines))]
+    if kind.has(HOSTS):
+        machines = [_with_host_name(pick, machine) for machine in machines]
     gangs = [need for need in needs if need.profile.same_key is not None]
     parked = [pick(gangs)] if kind.parked and gangs and pick((False, True)) else []
     return Situation(
@@ -181,6 +206,21 @@ _SPREADS = (
 )
 
 
+_OF_HOSTS = (
+    *(None,) * 6,
+    Requirement(HOST_NAME_KEY, RequirementOperator.IN, ("m00", "m03", "m07", "h0")),
+    Requirement(HOST_NAME_KEY, RequirementOperator.NOT_IN, ("m00", "h0")),
+    Requirement(HOST_NAME_KEY, RequirementOperator.EXISTS),
+    Requirement(HOST_NAME_KEY, RequirementOperator.DOES_NOT_EXIST),
+)
+_SAME_HOST = (
+    *((Requirement(HOST_NAME_KEY, RequirementOperator.SAME),),) * 3,
+    (Requirement(HOST_NAME_KEY, RequirementOperator.SAME, ("m01", "m02", "h0")),),
+    (Requirement(HOST_NAME_KEY, RequirementOperator.SAME), Requirement(ZONE_KEY, RequirementOperator.SAME)),
+)
+_HOST_SPREADS = tuple(Spread(HOST_NAME_KEY, skew) for skew in (1, 2))
+
+
 def _profile(pick: Pick, kind: Kind, shapes: Sequence[Shape]) -> Profile:
     requirements: list[Requirement] = []
     present = tuple(shape.instance_type for shape in shapes if shape.instance_type)
@@ -188,9 +228,12 @@ def _profile(pick: Pick, kind: Kind, shapes: Sequence[Shape]) -> Profile:
         requirements.append(Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, types))
     if other := pick(_OTHER_REQUIREMENTS):
         requirements.append(other)
+    if kind.has(HOSTS) and (other := pick(_OF_HOSTS)):
+        requirements.append(other)
     if kind.gangs:
-        requirements += pick(_SAME)
-    spreads = ((), (pick(_SPREADS),), (pick(_SPREADS), pick(_SPREADS)))[
+        requirements += pick((*_SAME, *_SAME_HOST) if kind.has(HOSTS) else _SAME)
+    known = (*_SPREADS, *_HOST_SPREADS * 3) if kind.has(HOSTS) else _SPREADS
+    spreads = ((), (pick(known),), (pick(known), pick(known)))[
         pick((0, 0, 0, 1, 1, 2)) if kind.spreads else 0
     ]
     return _ranked(pick, Profile(requirements=tuple(requirements), spreads=spreads))
@@ -215,6 +258,9 @@ def _need(
     if len(kind.sizes) > 1 and pick((False, False, False, True)):  # no whole number of machines of one size
         total += Resources.parse({pick(("cpu", "memory", "gpu")): pick(AMOUNTS)})
     unit = pick([member, member, *map(Resources.parse, UNITS)])
+    if kind.has(PODS):
+        total, unit = total + _pods(pick, TOTAL_PODS), unit + _pods(pick, UNIT_PODS)
+    limited = kind.has(LIMITS) and not unit.is_zero
     return Need(
         cluster=pick(CLUSTERS),
         profile=profile,
@@ -222,7 +268,13 @@ def _need(
         unit=unit,
         arrival_ns=pick((0, 100, 200)),
         group=pick(("", "A", "B")) if profile.same_key else "",
+        max_units=pick((0, 0, 1, 1, 2, 3)) if limited else 0,
+        for_fragments=kind.has(FRAGMENTS) and pick((False, True)),
     )
+
+
+def _pods(pick: Pick, counts: Sequence[str]) -> Resources:
+    return Resources.parse({"pods": pick(counts)})
 
 
 def _shape(pick: Pick, kind: Kind) -> Shape:
@@ -230,13 +282,14 @@ def _shape(pick: Pick, kind: Kind) -> Shape:
     instance_type = pick(TYPES)
     # credited, but not to be got (`engine#pinned-types`)
     told_by_label = not instance_type and pick((False, True))
+    stated = pick(STATED_PODS) if kind.has(PODS) and not plain else {}
     return Shape(
         instance_type=instance_type,
         labels=FrozenMap({INSTANCE_TYPE_KEY: "a3"}) if told_by_label else NO_TEXTS,
         capacity_type=pick(tuple(CapacityType)),
         price_per_hour=pick(PRICES),
         interruption_probability=pick((0.0, 0.0, 0.5)),
-        resources=FrozenMap(pick(kind.sizes)),
+        resources=FrozenMap({**pick(kind.sizes), **stated}),
         allocatable=NO_TEXTS if plain else pick((NO_TEXTS, NO_TEXTS, NO_TEXTS, FrozenMap({"cpu": "2"}))),
     )
 
@@ -270,6 +323,14 @@ def _machine(
     )
 
 
+def _with_host_name(pick: Pick, machine: Machine) -> Machine:
+    name = pick(HOST_NAMES)
+    if name is None:
+        return machine
+    labels = FrozenMap({**machine.shape.labels, HOST_NAME_KEY: name})
+    return replace(machine, shape=machine.shape.with_labels(labels))
+
+
 def _stamp(pick: Pick, served: Need | None, state: MachineState) -> Assignment:
     """A stamp as the executor would have written it, here and there lost or out of date."""
     if served is None:
@@ -290,4 +351,4 @@ def _drained_for(pick: Pick, may_serve: Sequence[Need | None]) -> NeedRef | None
     need = pick(may_serve)
     if need is None:
         return None
-    return pick((NeedRef(*need.key), NeedRef(need.cluster, need.profile.without_same.fingerprint)))
+    return pick((NeedRef(*need.stamp_key), NeedRef(need.cluster, need.profile.without_same.fingerprint)))

@@ -6,7 +6,7 @@ Rules: `wire#inspection`, `shard#inspection`. Works with shards of the original 
 is applied here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
@@ -22,7 +22,7 @@ from bigfleet.cli.verbs.live_shard import ShardFlags, ask, cycle_line, message_d
 if TYPE_CHECKING:
     from bigfleet.aio.net import Channel
     from bigfleet.insight.v1 import insight_pb2
-    from bigfleet.v1alpha1 import shardread_pb2
+    from bigfleet.v1alpha1 import capacity_pb2, shardread_pb2
 
 
 class NeedsSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_NEEDS_"):
@@ -126,7 +126,7 @@ def _row(view: "shardread_pb2.NeedView") -> dict[str, object]:
         "mark": "!" if short else " ",
         "need": f"{view.cluster_id}/{need.group}" if need.group else view.cluster_id,
         "priority": need.priority,
-        "total": _amounts(need.aggregate_resources) or None,
+        "total": ", ".join(filter(None, (_amounts(need.aggregate_resources), *_sort(need)))) or None,
         "running": part.running if known else None,
         "joining": part.joining if known else None,
         "on_order": part.on_order if known else None,
@@ -148,6 +148,16 @@ def _amounts(texts: Mapping[str, str]) -> str:
     from bigfleet.explain.amounts import readable
 
     return readable(dict(sorted(texts.items())))
+
+
+def _sort(need: "capacity_pb2.CapacityNeed") -> Iterator[str]:
+    """What distinguishes a need from others of its profile, cluster and group."""
+    from bigfleet.explain.amounts import units_text
+
+    if need.max_units_per_machine:
+        yield f"at most {units_text(need.max_units_per_machine)} per machine"
+    if need.for_fragments:
+        yield "for fragments"
 
 
 def _why(view: "shardread_pb2.NeedView") -> str | None:

@@ -7,7 +7,7 @@ total and arrival: its total is its unit times the units that the schedule asks 
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -126,4 +126,4 @@ def _step(fields: Fields) -> tuple[float, int]:
 
 def _sized(need: Need, units: int) -> Need:
     total = Resources({name: amount * units for name, amount in need.unit.items()})
-    return Need(need.cluster, need.profile, total, need.unit, need.arrival_ns, need.group)
+    return replace(need, total=total)

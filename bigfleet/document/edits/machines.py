@@ -124,7 +124,7 @@ class LoseZone:
 
     def apply(self, draft: Draft) -> None:
         """Take its machines out of the draft."""
-        gone = [key for key, machine in draft.machines.items() if machine.shape.label(ZONE_KEY) == self.zone]
+        gone = [key for key, machine in draft.machines.items() if machine.label(ZONE_KEY) == self.zone]
         if not gone:
             raise DocumentError("zone", quoted(self.zone), "a zone that has a machine")
         for machine_id in gone:

@@ -135,11 +135,11 @@ def _of_capacity(kinds: set[CapacityType]) -> Callable[[Machine], bool]:
 
 
 def _meets(requirement: Requirement) -> Callable[[Machine], bool]:
-    return lambda machine: holds(requirement, machine.shape.label(requirement.key))
+    return lambda machine: holds(requirement, machine.label(requirement.key))
 
 
 def _matches(profile: Profile) -> Callable[[Machine], bool]:
-    return lambda machine: matches(machine.shape, profile)
+    return lambda machine: matches(machine, profile)
 
 
 def _profile(requirements: object) -> Profile:

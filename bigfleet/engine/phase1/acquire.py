@@ -15,7 +15,7 @@ import numpy as np
 from bigfleet.engine.amounts import Vector
 from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.fold import PlannedNeed
-from bigfleet.engine.kinds import Flags, Numbers
+from bigfleet.engine.key_values import Flags, Numbers
 from bigfleet.engine.phase1.broker import Broker, CommitMode
 from bigfleet.engine.phase1.spread import FEW_VALUES, FewGroups, Groups, ManyGroups
 from bigfleet.engine.pools import Stream
@@ -95,8 +95,9 @@ class _Pass:
             if not item.plan.parked:
                 self._serve_gang(number, item, key)
         elif spread is not None:
-            item.missing = self._spread_groups(item.need, spread.topology_key).pick(
-                number, item.credited, item.missing, spread.max_skew
+            groups = self._spread_groups(item.need, spread.topology_key)
+            item.missing = groups.pick(
+                number, item.credited, item.missing, spread.max_skew, self._kinds.sizes_for(item.need)
             )
         else:
             for state in _STATES:
@@ -109,14 +110,14 @@ class _Pass:
             rows = stream.ahead(self._broker.taken, look)
             if not rows.size:
                 break
-            count, item.missing = self._cover(rows[:look], item.missing)
+            count, item.missing = self._cover(item.need, rows[:look], item.missing)
             self._broker.propose(number, rows[:count], mode)
             taken += count
             look *= 4
         return taken
 
-    def _cover(self, rows: Numbers, missing: Vector) -> tuple[int, Vector]:
-        return self._kinds.sizes.cover(self._kinds.size[self._fleet.kind[rows]], missing)
+    def _cover(self, need: Need, rows: Numbers, missing: Vector) -> tuple[int, Vector]:
+        return self._kinds.sizes_for(need).cover(self._kinds.size[self._fleet.kind[rows]], missing)
 
     def _serve_gang(self, number: int, item: OpenNeed, key: str) -> None:
         values = self._kinds.values(key)
@@ -143,7 +144,7 @@ class _Pass:
         chosen: str | None = None
         for code in np.unique(codes).tolist():
             rows = free[codes == code]
-            covers = not any(self._cover(rows, item.missing)[1])
+            covers = not any(self._cover(item.need, rows, item.missing)[1])
             cost = float(costs[self._fleet.kind[rows[0]]])
             rank = (False, 0, cost, code) if covers else (True, -rows.size, cost, code)
             if best is None or rank < best:

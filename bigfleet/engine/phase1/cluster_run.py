@@ -18,9 +18,11 @@ import numpy as np
 from bigfleet.engine.amounts import Vector, all_of
 from bigfleet.engine.fleet import ClusterMembers, Fleet
 from bigfleet.engine.fold import PlannedNeed
-from bigfleet.engine.kinds import Flags, Kinds, Numbers
+from bigfleet.engine.key_values import Flags, Numbers
+from bigfleet.engine.kinds import Kinds
 from bigfleet.engine.phase1.domains import NO_DOMAIN, DomainSupply, choose_domain, covers
 from bigfleet.engine.phase1.gang_supply import GangSupply
+from bigfleet.model.need import Need
 
 _NONE: Numbers = np.empty(0, dtype=np.intp)
 
@@ -142,14 +144,14 @@ class ClusterRun:
         if not members.on_order:
             flags = eligible.take(members.kinds)
             flags &= self.free
-            return NeedOutcome(*self.take(flags.nonzero()[0], wanted))
+            return NeedOutcome(*self.take(need, flags.nonzero()[0], wanted))
         flags = eligible.take(members.kinds[: members.bound])
         flags &= self.free[: members.bound]
-        taken, missing = self.take(flags.nonzero()[0], wanted)
+        taken, missing = self.take(need, flags.nonzero()[0], wanted)
         ordered = members.on_order.get(need.profile.fingerprint)
         if ordered is not None and any(missing):
             fitting = [at for at in ordered if self.free[at] and eligible[members.kinds[at]]]
-            more, missing = self.take(np.array(fitting, dtype=np.intp), missing)
+            more, missing = self.take(need, np.array(fitting, dtype=np.intp), missing)
             taken = np.concatenate([taken, more])
         return NeedOutcome(taken, missing)
 
@@ -175,18 +177,18 @@ class ClusterRun:
         codes = values.codes.take(kinds)
         if not places.size or not (codes == codes[0]).all():
             return None
-        count, missing = self.kinds.sizes.cover(members.sizes.take(places), plan.wanted)
+        count, missing = self.kinds.sizes_for(need).cover(members.sizes.take(places), plan.wanted)
         if any(missing):
             return None
         taken = places[:count]
         self.free[taken] = False
         return NeedOutcome(taken, missing, values.values[codes[0]], structural=True)
 
-    def take(self, candidates: Numbers, missing: Vector) -> tuple[Numbers, Vector]:
-        """Claim members in this order until nothing is missing."""
+    def take(self, need: Need, candidates: Numbers, missing: Vector) -> tuple[Numbers, Vector]:
+        """Claim members for a need in this order until nothing is missing."""
         if not candidates.size:
             return _NONE, missing
-        count, missing = self.kinds.sizes.cover(self.members.sizes.take(candidates), missing)
+        count, missing = self.kinds.sizes_for(need).cover(self.members.sizes.take(candidates), missing)
         taken = candidates[:count]
         self.free[taken] = False
         return taken, missing
@@ -268,7 +270,7 @@ class _Gang:
         here = self._codes == domain
         # `engine#gang-crediting`
         ordered = np.concatenate([self._members[here & self._own], self._members[here & ~self._own]])
-        taken, missing = self._run.take(ordered, self._plan.wanted)
+        taken, missing = self._run.take(self._plan.need, ordered, self._plan.wanted)
         return NeedOutcome(taken, missing, self._values.values[domain], structural, waited)
 
     def creditable(self) -> DomainSupply:
@@ -278,7 +280,7 @@ class _Gang:
         return self._creditable
 
     def _added_up(self) -> DomainSupply:
-        sizes = self._run.kinds.sizes.matrix
+        sizes = self._run.kinds.sizes_for(self._plan.need).matrix
         domains = len(self._values.values)
         count = np.bincount(self._codes, minlength=domains)
         held = np.zeros((domains, sizes.shape[1]), dtype=sizes.dtype)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigfleet.engine.amounts import Matrix, Vector, all_of
-from bigfleet.engine.kinds import Numbers
+from bigfleet.engine.key_values import Numbers
 from bigfleet.model.decision import CANDIDATE_LIMIT, DomainCoverage
 
 NO_DOMAIN = -1

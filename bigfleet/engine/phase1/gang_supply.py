@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from bigfleet.engine.amounts import Vector
 from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.fold import PlannedNeed
-from bigfleet.engine.kinds import Numbers
+from bigfleet.engine.key_values import Numbers
 from bigfleet.engine.phase1.domains import Supply
 from bigfleet.engine.pools import Stream
 from bigfleet.model.machine import MachineState
 from bigfleet.model.resources import Resources
 
-PoolName = tuple[str, Resources, str, bool]
+PoolName = tuple[str, Resources, int, str, bool]
 """What gangs of one pool have in common; the flag says that interruptible machines are refused."""
 
 _A_FEW = 12  # machines that a gang or two have taken since the last look; beyond that arrays are quicker
@@ -57,6 +57,7 @@ class GangSupply:
         """Mark what the gang will take in its domain; by id, or for pinned types type by type, cheapest first."""
         if self._consumed is None:
             self._consumed = np.zeros(self._fleet.state.size, dtype=np.bool_)
+        sizes = self._kinds.sizes_for(plan.need)
         for state in (MachineState.IDLE, MachineState.SPECULATIVE):
             stream = self._stream(plan, key, domain, state)
             count = 64
@@ -65,7 +66,7 @@ class GangSupply:
                 if not rows.size:
                     break
                 kinds = self._fleet.kind[rows].astype(np.intp)
-                taken, missing = self._kinds.sizes.cover(self._kinds.size[kinds], missing)
+                taken, missing = sizes.cover(self._kinds.size[kinds], missing)
                 self._consumed[rows[:taken]] = True
                 self._log += kinds[:taken].tolist()
                 self._turns += [plan.turn] * taken
@@ -76,30 +77,30 @@ class GangSupply:
         found = self._whole.get(name)
         if found is None:
             kinds = np.flatnonzero(self._usable(plan, key) & (self._counts > 0))
-            found = self._whole[name] = self._added_up(key, kinds, self._counts[kinds])
+            found = self._whole[name] = self._added_up(plan, key, kinds, self._counts[kinds])
         return found
 
     def _less(self, supply: Supply, plan: PlannedNeed, key: str, log: list[int]) -> Supply:
         usable = self._usable(plan, key)
         if len(log) <= _A_FEW:
-            return self._less_a_few(supply, key, [kind for kind in log if usable[kind]])
+            return self._less_a_few(supply, plan, key, [kind for kind in log if usable[kind]])
         kinds, counts = np.unique(np.array(log, dtype=np.intp), return_counts=True)
         there = usable[kinds]
-        gone = self._added_up(key, kinds[there], counts[there])
+        gone = self._added_up(plan, key, kinds[there], counts[there])
         return Supply(supply.count - gone.count, supply.total - gone.total)
 
-    def _less_a_few(self, supply: Supply, key: str, kinds: list[int]) -> Supply:
+    def _less_a_few(self, supply: Supply, plan: PlannedNeed, key: str, kinds: list[int]) -> Supply:
         if not kinds:
             return supply
-        codes, sizes = self._kinds.values(key).codes, self._kinds.sizes.matrix
+        codes, sizes = self._kinds.values(key).codes, self._kinds.sizes_for(plan.need).matrix
         count, total = supply.count.copy(), supply.total.copy()
         for kind in kinds:
             count[codes[kind]] -= 1
             total[codes[kind]] -= sizes[self._kinds.size[kind]]
         return Supply(count, total)
 
-    def _added_up(self, key: str, kinds: Numbers, counts: NDArray[np.int64]) -> Supply:
-        values, sizes = self._kinds.values(key), self._kinds.sizes.matrix
+    def _added_up(self, plan: PlannedNeed, key: str, kinds: Numbers, counts: NDArray[np.int64]) -> Supply:
+        values, sizes = self._kinds.values(key), self._kinds.sizes_for(plan.need).matrix
         codes = values.codes[kinds]
         count = np.zeros(len(values.values), dtype=np.int64)
         total = np.zeros((len(values.values), sizes.shape[1]), dtype=sizes.dtype)
@@ -132,5 +133,5 @@ class GangSupply:
 
 
 def _name(plan: PlannedNeed, key: str) -> PoolName:
-    profile = plan.need.profile
-    return (profile.requirements_text, plan.need.unit, key, profile.refuses_interruptible)
+    profile, need = plan.need.profile, plan.need
+    return (profile.requirements_text, need.unit, need.max_units, key, profile.refuses_interruptible)

@@ -15,9 +15,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bigfleet.engine.amounts import Vector, fill, less
+from bigfleet.engine.amounts import CapacitySizes, Vector, fill, less
 from bigfleet.engine.fleet import Fleet
-from bigfleet.engine.kinds import Numbers
+from bigfleet.engine.key_values import Numbers
 from bigfleet.engine.phase1.broker import Broker
 from bigfleet.engine.pools import Stream
 from bigfleet.engine.radix import stable_order
@@ -37,7 +37,9 @@ _Head = tuple[bool, float, int, int]
 class Groups(Protocol):
     """The machines that needs of one sort may acquire, by their value of a label key."""
 
-    def pick(self, number: int, credited: Numbers, missing: Vector, max_skew: int) -> Vector:
+    def pick(
+        self, number: int, credited: Numbers, missing: Vector, max_skew: int, sizes: CapacitySizes
+    ) -> Vector:
         """Take one machine after the other from the value that is furthest behind, until the need is covered."""
         ...
 
@@ -64,7 +66,9 @@ class FewGroups:
             code: _Queue(fleet, broker, costs, streams(value)) for code, value in enumerate(values.values)
         }
 
-    def pick(self, number: int, credited: Numbers, missing: Vector, max_skew: int) -> Vector:
+    def pick(
+        self, number: int, credited: Numbers, missing: Vector, max_skew: int, sizes: CapacitySizes
+    ) -> Vector:
         """Take one machine after the other from the value that is furthest behind, until the need is covered."""
         queues = self._queues
         heads = {code: head for code, queue in queues.items() if (head := queue.head()) is not None}
@@ -78,7 +82,7 @@ class FewGroups:
         for code in walk(heads, counts):
             row, size = queues[code].take()
             chosen.append(row)
-            if still.covered_with(size):
+            if still.covered_with(sizes.vectors[size]):
                 break
         self._broker.propose(number, chosen)
         return still.vector()
@@ -167,10 +171,10 @@ class _Queue:
             if not self._refill():
                 return None
 
-    def take(self) -> tuple[int, Vector]:
-        """Give away the machine at the head, with its size."""
+    def take(self) -> tuple[int, int]:
+        """Give away the machine at the head, with the number of its size."""
         at, self._next = self._next, self._next + 1
-        return self._rows[at], self._fleet.kinds.sizes.vectors[self._sizes[at]]
+        return self._rows[at], self._sizes[at]
 
     def _refill(self) -> bool:
         while self._streams and not self._waiting.size:
@@ -229,7 +233,9 @@ class ManyGroups:
         self._next[group] = at
         return at < end
 
-    def pick(self, number: int, credited: Numbers, missing: Vector, max_skew: int) -> Vector:
+    def pick(
+        self, number: int, credited: Numbers, missing: Vector, max_skew: int, sizes: CapacitySizes
+    ) -> Vector:
         """Take one machine after the other from the value that is furthest behind, until the need is covered."""
         held = self._codes[self._fleet.kind[credited]].tolist()
         counts: dict[int, int] = {}
@@ -238,7 +244,7 @@ class ManyGroups:
                 counts[code] = counts.get(code, 0) + 1
         tally = _Tally(self._others_alive(counts), counts)
         above = max(1, max_skew) - 1
-        sizes, size_of = self._fleet.kinds.sizes.vectors, self._fleet.kinds.size
+        size_of = self._fleet.kinds.size
         chosen: list[int] = []
         set_aside: list[_Head] = []
         heap = self._heap
@@ -254,7 +260,7 @@ class ManyGroups:
                 continue
             row = int(self._rows[self._next[group]])
             chosen.append(row)
-            missing = less(missing, sizes[int(size_of[self._fleet.kind[row]])])
+            missing = less(missing, sizes.vectors[int(size_of[self._fleet.kind[row]])])
             self._next[group] += 1
             if self._move_on(group):
                 heappush(heap, self._head(group))

@@ -40,7 +40,7 @@ def attribution_lines(snapshot: InventorySnapshot, decision: Decision) -> Iterat
             "reclaims": len(reclaimed),
             "reclaims_matching": sum(bool(wanted) for _, wanted in useful),
             "reclaims_fitting": sum(
-                any(machine.shape.capacity.covers(verdict.need.unit) for verdict in wanted)
+                any(verdict.need.counted(machine.shape).covers(verdict.need.unit) for verdict in wanted)
                 for machine, wanted in useful
             ),
         },
@@ -97,4 +97,4 @@ def _reclaimed(snapshot: InventorySnapshot, decision: Decision) -> list[Machine]
 
 
 def _wanted_by(machine: Machine, short: Sequence[Verdict]) -> list[Verdict]:
-    return [verdict for verdict in short if matches(machine.shape, verdict.need.profile)]
+    return [verdict for verdict in short if matches(machine, verdict.need.profile)]

@@ -4,10 +4,10 @@ Why: the engine credits a machine to a need as soon as it is decided or in fligh
 the need now, what comes because the provider accepted it, and what does not come. Machines move on between two cycles,
 so the machines on which the shard acts are read again at the moment of the question.
 Must never: look at machines one by one, except those in flight; or change what the engine decided.
-Rules: `shard#coverage-split`, `engine#crediting` (a machine counts with its whole capacity).
+Rules: `shard#coverage-split`, `engine#crediting`, `engine#max-units-per-machine`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bigfleet.engine.verdicts import Verdicts, needs_of, short_places
 from bigfleet.model.coverage import CoverageSplit
 from bigfleet.model.machine import MachineState
+from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO, Resources
 from bigfleet.shard.core.views import CycleView
 
@@ -189,15 +190,15 @@ class Coverage:
             return {}
         needs = needs_of(verdicts)
         found: dict[int, Resources] = {}
-        capacities = self._capacities(np.array(doubtful, dtype=np.intp))
+        capacities = self._capacities(np.array(doubtful, dtype=np.intp), needs)
         for place in doubtful:
             missing = needs[place].total - capacities.get(place, ZERO)
             if not missing.is_zero:
                 found[place] = missing
         return found
 
-    def _capacities(self, places: _Places) -> dict[int, Resources]:
-        """The capacity of what runs, joins or is on order for some needs; counted per shape."""
+    def _capacities(self, places: _Places, needs: Sequence[Need]) -> dict[int, Resources]:
+        """What all that runs, joins or is on order for some needs counts as; added up per shape."""
         held, snapshot = self._held, self._view.snapshot
         wanted = np.zeros(held.needs + 1, dtype=np.bool_)  # the last one is for machines that no need holds
         wanted[places] = True
@@ -209,7 +210,7 @@ class Coverage:
         found: dict[int, Resources] = {}
         for key, count in zip(*(part.tolist() for part in np.unique(keys, return_counts=True)), strict=True):
             place, shape = divmod(key, shapes)
-            capacity = snapshot.shapes[shape].capacity.scaled(count)
+            capacity = needs[place].counted(snapshot.shapes[shape]).scaled(count)
             found[place] = found[place] + capacity if place in found else capacity
         return found
 

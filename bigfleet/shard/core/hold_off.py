@@ -100,7 +100,7 @@ def unmet_without(
         for machine_id in machine_ids:
             row = rows.get(machine_id)
             if row is not None:
-                offered = offered + snapshot.shapes[int(shapes[row])].capacity
+                offered = offered + need.counted(snapshot.shapes[int(shapes[row])])
         found.append(Unmet(need, need.total - (need.total - offered)))
     return tuple(found)
 

@@ -10,21 +10,15 @@ from collections.abc import Iterable, Mapping
 
 from bigfleet.engine.verdicts import needs_of
 from bigfleet.model.decision import Decision
-from bigfleet.model.machine import NeedRef
-from bigfleet.model.need import Need
+from bigfleet.model.need import Need, NeedKey
 from bigfleet.shard.core.pending_action import ACQUIRES, PendingAction
-
-
-def ref_of(need: Need) -> NeedRef:
-    """The name of a need that is the same in all cycles."""
-    return NeedRef(need.cluster, need.profile.fingerprint, need.group)
 
 
 class WaitingNeeds:
     """The needs that wait, by name; times are of the clock of the decisions."""
 
     def __init__(self) -> None:
-        self._since: dict[NeedRef, float] = {}
+        self._since: dict[NeedKey, float] = {}
 
     def __len__(self) -> int:
         return len(self._since)
@@ -32,11 +26,11 @@ class WaitingNeeds:
     def accepted(self, need: Need | None) -> None:
         """The provider accepted a call for a need: what is still wanted begins to wait now."""
         if need is not None:
-            self._since.pop(ref_of(need), None)
+            self._since.pop(need.key, None)
 
-    def decided(self, wanted: Iterable[NeedRef], now: float) -> Mapping[NeedRef, float]:
+    def decided(self, wanted: Iterable[NeedKey], now: float) -> Mapping[NeedKey, float]:
         """Note which needs want machines in this cycle; return since when."""
-        self._since = {ref: self._since.get(ref, now) for ref in wanted}
+        self._since = {key: self._since.get(key, now) for key in wanted}
         return self._since
 
 
@@ -51,16 +45,16 @@ def wanted_machines(decision: Decision, awaited: Mapping[str, PendingAction]) ->
             found.setdefault(action.need, {})[action.machine_id] = None
     waiting = _by_need(awaited)
     if waiting:
-        clusters = {ref.cluster for ref in waiting}
+        clusters = {key[0] for key in waiting}
         for place, need in enumerate(needs_of(decision.verdicts)):
-            if need.cluster in clusters and (machine_ids := waiting.get(ref_of(need))):
+            if need.cluster in clusters and (machine_ids := waiting.get(need.key)):
                 found.setdefault(place, {}).update(machine_ids)
     return dict(sorted(found.items()))
 
 
-def _by_need(awaited: Mapping[str, PendingAction]) -> dict[NeedRef, dict[str, None]]:
-    found: dict[NeedRef, dict[str, None]] = {}
+def _by_need(awaited: Mapping[str, PendingAction]) -> dict[NeedKey, dict[str, None]]:
+    found: dict[NeedKey, dict[str, None]] = {}
     for machine_id, pending in awaited.items():
         if pending.need is not None:
-            found.setdefault(ref_of(pending.need), {})[machine_id] = None
+            found.setdefault(pending.need.key, {})[machine_id] = None
     return found

@@ -102,7 +102,7 @@ class _Opened:
         wanted = (need.cluster, need.fingerprint, need.group)
         cycle = self.cycle
         return next(
-            (place for place in cycle.places_of(need.cluster) if cycle.need(place).key == wanted), None
+            (place for place in cycle.places_of(need.cluster) if cycle.need(place).stamp_key == wanted), None
         )
 
 

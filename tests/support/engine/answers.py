@@ -9,7 +9,7 @@ from itertools import groupby
 
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import Decision, Verdict
-from bigfleet.model.profile import ZONE_KEY, RequirementOperator
+from bigfleet.model.profile import HOST_NAME_KEY, ZONE_KEY, RequirementOperator
 from bigfleet.model.quantity import NANO, format_quantity
 from bigfleet.model.resources import Resources
 
@@ -130,6 +130,10 @@ def _demand(verdict: Verdict) -> Iterable[str]:
         yield f"arrival={need.arrival_ns}"
     if need.group:
         yield f"group={need.group}"
+    if need.max_units:
+        yield f"k={need.max_units}"
+    if need.for_fragments:
+        yield "fragments"
     yield from (
         f"same={_key(item.key)}" for item in profile.requirements if item.operator is RequirementOperator.SAME
     )
@@ -137,4 +141,4 @@ def _demand(verdict: Verdict) -> Iterable[str]:
 
 
 def _key(key: str) -> str:
-    return "zone" if key == ZONE_KEY else key
+    return {ZONE_KEY: "zone", HOST_NAME_KEY: "host"}.get(key, key)

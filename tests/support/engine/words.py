@@ -12,10 +12,12 @@ C, and R6.
     need a cpu=10 unit=cpu:2                    profile C, whose unit is cpu 1 unless said
     need x 2xG same=zone group=A spread=rack:1
 
-Of a machine also: rack= prob= type= type-label= (only as a label) allocatable=cpu:16,memory:32Gi penalties=5/1 (dollars,
-interruption and reclamation) idle-for= (seconds, or never) grace-left= folded-stamp= (without Same) fingerprint= to= (the
-cluster a Creating one was ordered for, `-` for none) draining-for= and a capacity type such as Spot.
-Of a need also: interruption= reclamation= (buckets) types=m5,t2 (or any) arrival= spread=zone:1:anyway (or none).
+Of a machine also: rack= host-name= prob= type= type-label= (only as a label) allocatable=cpu:16,memory:32Gi
+penalties=5/1 (dollars, interruption and reclamation) idle-for= (seconds, or never) grace-left= folded-stamp= (without
+Same) fingerprint= to= (the cluster a Creating one was ordered for, `-` for none) draining-for= and a capacity type such
+as Spot.
+Of a need also: interruption= reclamation= (buckets) types=m5,t2 (or any) hosts=i1,i2 no-hosts= arrival=
+spread=zone:1:anyway (or none) k=1 (units per machine at most) and `fragments`.
 """
 
 import re
@@ -37,6 +39,7 @@ from bigfleet.model.machine import (
 )
 from bigfleet.model.need import Need
 from bigfleet.model.profile import (
+    HOST_NAME_KEY,
     INSTANCE_TYPE_KEY,
     ZONE_KEY,
     Profile,
@@ -50,8 +53,8 @@ from tests.support.golden import ScriptError
 
 STATES = {state.label: state for state in MachineState if state}
 CAPACITY_TYPES = {kind.label: kind for kind in CapacityType}
-KEYS = {"zone": ZONE_KEY, "type": INSTANCE_TYPE_KEY}  # any other key is used as it is
-AMOUNTS = frozenset({"cpu", "memory", "gpu"})
+KEYS = {"zone": ZONE_KEY, "type": INSTANCE_TYPE_KEY, "host": HOST_NAME_KEY}  # any other key is used as it is
+AMOUNTS = frozenset({"cpu", "memory", "gpu", "pods"})
 _RANGE = re.compile(r"(.*?)(\d+)\.\.\1(\d+)")
 
 
@@ -235,6 +238,8 @@ def _shape(said: _Words, standard: Shape) -> Shape:
     labels = dict(standard.labels)
     if rack := said.option("rack"):
         labels["rack"] = rack
+    if host_name := said.option("host-name"):
+        labels[HOST_NAME_KEY] = host_name
     if label := said.option("type-label"):
         labels[INSTANCE_TYPE_KEY] = label
     capacity_type = said.take(CAPACITY_TYPES)
@@ -263,12 +268,15 @@ def needs_of_line(words: Sequence[str]) -> list[Need]:
     standard = STANDARDS[kind or said.take(STANDARDS) or "C"]
     total = standard.member.scaled(int(count)) if int(count or 0) else ZERO
     unit = said.option("unit")
+    for_fragments = said.take({"fragments": True}) is not None
     need = Need(
         cluster=words[0],
         profile=_profile(said, standard.profile),
         total=total + Resources.parse(said.amounts()),
         unit=Resources.parse(vector(unit)) if unit else standard.unit,
         arrival_ns=int(said.option("arrival", "0")),
+        max_units=int(said.option("k", "0")),
+        for_fragments=for_fragments,
     )
     groups = [*ids(said.option("group"))]
     said.end()
@@ -281,6 +289,9 @@ def _profile(said: _Words, standard: Profile) -> Profile:
         others = tuple(item for item in requirements if item.key != INSTANCE_TYPE_KEY)
         pinned = Requirement(INSTANCE_TYPE_KEY, RequirementOperator.IN, tuple(types.split(",")))
         requirements = others if types == "any" else (*others, pinned)
+    for word, operator in (("hosts", RequirementOperator.IN), ("no-hosts", RequirementOperator.NOT_IN)):
+        if hosts := said.option(word):
+            requirements = (*requirements, Requirement(HOST_NAME_KEY, operator, tuple(hosts.split(","))))
     if same := said.option("same"):
         requirements = (*requirements, Requirement(KEYS.get(same, same), RequirementOperator.SAME))
     spread = said.option("spread")

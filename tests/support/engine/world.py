@@ -166,7 +166,7 @@ class EngineWorld:
             )
             machine = replace(machine, assigned=stamp)
         if line.draining_for:
-            machine = replace(machine, draining_for=NeedRef(*self._named_need(line.draining_for).key))
+            machine = replace(machine, draining_for=NeedRef(*self._named_need(line.draining_for).stamp_key))
         return machine
 
     def _parking(self) -> list[str]:

@@ -87,6 +87,8 @@ STATES = "one of Speculative, Creating, Idle, Configuring, Configured, Draining,
 TYPES = "one of Unspecified, BareMetal, Reserved, OnDemand, Spot"
 SECONDS = "seconds, a finite number that is not negative"
 NOT_EMPTY = "a text that is not empty"
+LIMITS = "an integer from 0 to 2147483647"
+WITH_UNIT = "0, or a unit beside it: it counts units"
 WHENS = "one of DoNotSchedule, ScheduleAnyway, Unspecified"
 M0, M1 = ' (machine "m-0")', ' (machine "m-1")'
 
@@ -296,6 +298,11 @@ ROWS: list[tuple[Change, str, str, str]] = [
     ),
     # Needs.
     (put("needs.0", 1), "needs[0]", "1", "an object"),
+    (put("needs.0.max_units_per_machine", -1), "needs[0].max_units_per_machine", "-1", LIMITS),
+    (put("needs.0.max_units_per_machine", 2**31), "needs[0].max_units_per_machine", "2147483648", LIMITS),
+    (put("needs.0.max_units_per_machine", True), "needs[0].max_units_per_machine", "true", LIMITS),
+    (put("needs.0.max_units_per_machine", 1), "needs[0].max_units_per_machine", "1", WITH_UNIT),
+    (put("needs.0.for_fragments", 1), "needs[0].for_fragments", "1", "true or false"),
     (drop("needs.0.cluster"), "needs[0].cluster", "nothing", NOT_EMPTY),
     (put("needs.0.cluster", ""), "needs[0].cluster", '""', NOT_EMPTY),
     (put("needs.0.requirements", {}), "needs[0].requirements", "an object", "a list"),

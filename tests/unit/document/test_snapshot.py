@@ -129,6 +129,8 @@ def test_every_field_of_a_need_arrives_where_it_belongs() -> None:
         "unit": {"memory": "1Ki"},
         "group": "g",
         "arrival": 2**63 - 1,
+        "max_units_per_machine": 2**31 - 1,
+        "for_fragments": True,
     }
     (found,) = read(needs=[whole]).situation.needs
     assert found == Need(
@@ -147,6 +149,8 @@ def test_every_field_of_a_need_arrives_where_it_belongs() -> None:
         unit=amounts(memory=1024),
         arrival_ns=2**63 - 1,
         group="g",
+        max_units=2**31 - 1,
+        for_fragments=True,
     )
     assert set(whole) == set(NEED), "a field that the form has and this test forgot"
 

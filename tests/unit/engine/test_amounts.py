@@ -55,7 +55,7 @@ def test_nothing_to_take_takes_nothing() -> None:
 @pytest.mark.parametrize("length", [3, 40, 700])
 def test_sizes_in_runs_and_sizes_all_mixed_are_covered_as_one_by_one(wanted: Resources, length: int) -> None:
     scale = scale_of(2000)
-    sizes = CapacitySizes(scale, [amounts(cpu=4), amounts(cpu=8, gpu=1), amounts(memory="1Gi")])
+    sizes = CapacitySizes.of(scale, [amounts(cpu=4), amounts(cpu=8, gpu=1), amounts(memory="1Gi")])
     for order in ([0, 1, 2] * length, [0] * length + [1] * length + [2] * length):
         missing, count = scale.vector(wanted), 0
         while any(missing) and count < len(order):

@@ -8,16 +8,17 @@ import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pytest
 
 from bigfleet.engine.planner import Planner
 from bigfleet.model.action import ActionKind
 from bigfleet.model.decision import Decision, Reason
-from bigfleet.model.inventory import Inventory
+from bigfleet.model.inventory import Inventory, SnapshotMask
 from bigfleet.model.machine import Machine, MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.needs_table import NeedsTable
-from bigfleet.model.profile import ZONE_KEY, Profile, Requirement, RequirementOperator
+from bigfleet.model.profile import HOST_NAME_KEY, ZONE_KEY, Profile, Requirement, RequirementOperator
 from bigfleet.model.resources import ZERO, Resources
 from bigfleet.model.situation import GangRef, IdleHolds
 from tests.support.builders import amounts, assigned, machine, shape
@@ -32,6 +33,8 @@ class World:
     planner: Planner = field(default_factory=Planner)
     inventory: Inventory = field(default_factory=Inventory)
     table: NeedsTable = field(default_factory=NeedsTable)
+    mask: SnapshotMask = field(default_factory=SnapshotMask)
+    left_out: tuple[int, ...] = ()  # rows
     parked: frozenset[GangRef] = frozenset()
     reported: frozenset[str] | None = None
     now: float = 0.0
@@ -52,7 +55,7 @@ class World:
 
     def _decide(self, planner: Planner) -> Decision:
         return planner.decide(
-            self.inventory.snapshot(),
+            self.mask.without(self.inventory.snapshot(), np.array(self.left_out, dtype=np.intp)),
             self.table.demand(),
             parked=self.parked,
             reported_clusters=self.reported,
@@ -276,6 +279,15 @@ def test_a_machine_that_took_over_the_row_of_another_is_kept_in_the_order_of_its
     world.inventory.remove("m-3")
     world.has(bound("m-1"))  # in the same row, in the same state, of the same shape
     assert kinds_of(world.decides()) == [(ActionKind.RECLAIM, "m-2")]
+
+
+def test_a_machine_that_was_left_out_for_a_while_has_a_host_name_of_its_own() -> None:
+    world = World().has(machine("m-1"), machine("m-2"))
+    world.wants(need("a", amounts(cpu=8), Requirement(HOST_NAME_KEY, RequirementOperator.IN, ("m-1",))))
+    world.left_out = (0,)
+    assert kinds_of(world.decides()) == []
+    world.left_out = ()
+    assert kinds_of(world.decides()) == [(ActionKind.BOOTSTRAP, "m-1")]
 
 
 def test_a_stamp_that_changed_changes_what_is_kept_first() -> None:

@@ -27,7 +27,7 @@ NEED = Need("a", Profile(priority=1000), amounts(cpu=4 * 2 * WANTED), amounts(cp
 
 def cycle() -> DecidedCycle:
     """A need for which a hundred and some machines drain, and as many are to leave."""
-    draining_for = NeedRef(*NEED.key)
+    draining_for = NeedRef(*NEED.stamp_key)
     machines = [
         *(machine(f"d-{n:03}", S.DRAINING, cluster="b", draining_for=draining_for) for n in range(WANTED)),
         *(machine(f"v-{n:03}", S.CONFIGURED, cluster="b", assigned=assigned(1)) for n in range(WANTED)),

@@ -1,5 +1,7 @@
 """What a change of demand is, and what it is not."""
 
+from dataclasses import replace
+
 import pytest
 
 from bigfleet.model.need import Need
@@ -22,6 +24,15 @@ def test_a_roll_up_that_differs_only_in_its_time_changes_nothing_and_keeps_its_p
     assert table.replace("a", [row(2, 30), row(2, 30)]) is True
     assert table.replace("a", []) is True
     assert table.replace("a", []) is False
+
+
+def test_a_row_that_differs_in_its_limit_or_in_fragments_is_a_change() -> None:
+    table = NeedsTable()
+    table.replace("a", [row(1, 10)])
+    assert table.replace("a", [replace(row(1, 10), max_units=1)]) is True
+    assert table.replace("a", [replace(row(1, 10), max_units=2)]) is True
+    assert table.replace("a", [replace(row(1, 10), max_units=2, for_fragments=True)]) is True
+    assert table.replace("a", [replace(row(1, 20), max_units=2, for_fragments=True)]) is False
 
 
 def test_an_unchanged_table_hands_out_the_same_order_again() -> None:

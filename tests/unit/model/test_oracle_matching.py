@@ -5,9 +5,16 @@ from dataclasses import replace
 import pytest
 
 from bigfleet.model.frozen_map import FrozenMap
-from bigfleet.model.machine import CapacityType, Shape
+from bigfleet.model.machine import CapacityType, HostRef, Machine, MachineState, Shape
 from bigfleet.model.matching import matches
-from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, Profile, Requirement, RequirementOperator
+from bigfleet.model.profile import (
+    HOST_NAME_KEY,
+    INSTANCE_TYPE_KEY,
+    ZONE_KEY,
+    Profile,
+    Requirement,
+    RequirementOperator,
+)
 
 M5 = Shape(
     instance_type="m5",
@@ -15,6 +22,13 @@ M5 = Shape(
     labels=FrozenMap({ZONE_KEY: "za", "gen": "6", "e": ""}),
 )
 IN_ZB = replace(M5, zone="zb")
+
+
+NAMED = replace(M5, labels=FrozenMap({HOST_NAME_KEY: "node-7"}))
+
+
+def idle(shape: Shape) -> Machine:
+    return Machine("i-1", MachineState.IDLE, shape, HostRef("rack", "r1"))
 
 
 def req(key: str, operator: RequirementOperator, *values: str) -> Requirement:
@@ -56,19 +70,39 @@ def req(key: str, operator: RequirementOperator, *values: str) -> Requirement:
     ],
 )
 def test_requirement(shape: Shape, requirement: Requirement, holds: bool) -> None:
-    assert matches(shape, Profile(requirements=(requirement,))) is holds
+    assert matches(idle(shape), Profile(requirements=(requirement,))) is holds
+
+
+@pytest.mark.rule("engine#hostname-domain", "engine#label-lookup")
+@pytest.mark.parametrize(
+    ("shape", "requirement", "holds"),
+    [
+        pytest.param(M5, req(HOST_NAME_KEY, RequirementOperator.IN, "i-1"), True, id="the id in the list"),
+        pytest.param(M5, req(HOST_NAME_KEY, RequirementOperator.NOT_IN, "i-1"), False, id="the id not in"),
+        pytest.param(M5, req(HOST_NAME_KEY, RequirementOperator.EXISTS), True, id="it exists"),
+        pytest.param(M5, req(HOST_NAME_KEY, RequirementOperator.DOES_NOT_EXIST), False, id="does not exist"),
+        pytest.param(M5, req(HOST_NAME_KEY, RequirementOperator.SAME), True, id="Same"),
+        pytest.param(NAMED, req(HOST_NAME_KEY, RequirementOperator.IN, "i-1"), False, id="the label wins"),
+        pytest.param(NAMED, req(HOST_NAME_KEY, RequirementOperator.IN, "node-7"), True, id="the label"),
+        pytest.param(M5, req("host", RequirementOperator.EXISTS), False, id="no other key has a value"),
+    ],
+)
+def test_a_machine_without_a_host_name_goes_by_its_id(
+    shape: Shape, requirement: Requirement, holds: bool
+) -> None:
+    assert matches(idle(shape), Profile(requirements=(requirement,))) is holds
 
 
 @pytest.mark.rule("engine#matching")
 def test_no_requirements_match_any_machine() -> None:
-    assert matches(M5, Profile())
+    assert matches(idle(M5), Profile())
 
 
 def test_all_requirements_must_hold() -> None:
     both = Profile(
         requirements=(req("gen", RequirementOperator.EXISTS), req("x", RequirementOperator.EXISTS))
     )
-    assert not matches(M5, both)
+    assert not matches(idle(M5), both)
 
 
 @pytest.mark.parametrize(

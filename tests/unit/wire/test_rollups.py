@@ -1,6 +1,7 @@
 """A roll-up is taken whole or refused whole, the refusal naming row and field (`wire#rollup-all-or-nothing`)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -29,7 +30,8 @@ NEED = Need(
     arrival_ns=77,
     group="gang-1",
 )
-ROLLUP = Rollup("a", 77, (NEED, NEED))
+LIMITED = replace(NEED, max_units=3, for_fragments=True)
+ROLLUP = Rollup("a", 77, (NEED, NEED, LIMITED, replace(LIMITED, for_fragments=False)))
 
 
 def test_a_roll_up_comes_back_as_it_was_sent() -> None:
@@ -72,6 +74,20 @@ def _unit(need: pb.CapacityNeed) -> None:
     need.min_unit["memory"] = ""
 
 
+def _limit_without_unit(need: pb.CapacityNeed) -> None:
+    need.ClearField("min_unit")
+    need.max_units_per_machine = 1
+
+
+def _limit_of_nothing(need: pb.CapacityNeed) -> None:
+    need.min_unit["cpu"] = "0"
+    need.max_units_per_machine = 1
+
+
+def _limit_below(need: pb.CapacityNeed) -> None:
+    need.max_units_per_machine = -1
+
+
 def _negative(need: pb.CapacityNeed) -> None:
     need.aggregate_resources["cpu"] = "-1"
 
@@ -85,6 +101,9 @@ def _negative(need: pb.CapacityNeed) -> None:
         (_quantity, "needs[1].aggregate_resources[cpu]"),
         (_unit, "needs[1].min_unit[memory]"),
         (_negative, "needs[1].aggregate_resources[cpu]"),
+        (_limit_without_unit, "needs[1].max_units_per_machine"),
+        (_limit_of_nothing, "needs[1].max_units_per_machine"),
+        (_limit_below, "needs[1].max_units_per_machine"),
     ],
 )
 def test_one_bad_row_refuses_the_whole(spoil: Callable[[pb.CapacityNeed], None], field: str) -> None:

@@ -8,7 +8,8 @@ import pytest
 from bigfleet.aio.rng import SeededRng
 from bigfleet.model.inventory import Inventory
 from bigfleet.model.machine import UNASSIGNED, Machine, MachineState, check
-from bigfleet.workload.bulk import HOST_NAME_KEY, copied, load_fleet, priced_apart, unbound
+from bigfleet.model.profile import HOST_NAME_KEY
+from bigfleet.workload.bulk import copied, load_fleet, priced_apart, unbound
 from bigfleet.workload.fleet import fleet_parts, generate_fleet
 from bigfleet.workload.profiles import profile_named
 

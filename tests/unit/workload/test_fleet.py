@@ -144,7 +144,7 @@ def test_bound_machines_are_stamped_for_a_need_of_their_cluster_that_they_match(
         if machine.cluster and machine.assigned.fingerprint:
             named += 1
             profile = wanted[machine.cluster, machine.assigned.fingerprint, machine.assigned.group]
-            assert matches(machine.shape, profile)
+            assert matches(machine, profile)
             assert machine.assigned.priority == profile.priority
     # The rest are those of the gang floors, for which no need asks at the moment.
     assert named / (20 * 326) > 0.8

@@ -10,8 +10,8 @@ from bigfleet.engine.planner import Planner
 from bigfleet.model.action import ActionKind
 from bigfleet.model.decision import Decision
 from bigfleet.model.machine import MachineState
+from bigfleet.model.profile import HOST_NAME_KEY
 from bigfleet.model.situation import IdleHolds
-from bigfleet.workload.bulk import HOST_NAME_KEY
 from bigfleet.workload.demand import generate_demand
 from bigfleet.workload.draws import DrawSource
 from bigfleet.workload.profiles import ScaleProfile, profile_named

@@ -44,7 +44,8 @@ class CycleLog:
 
     def add(self, view: CycleView) -> None:
         """Add a completed cycle."""
-        needs_short = self._short.add(view.number, view.demand, _short_needs(view))
+        verdicts = view.decision.verdicts
+        self._short.add(view.number, view.demand, _short_needs(view))
         self._summaries.append(
             CycleSummary(
                 number=view.number,
@@ -52,8 +53,8 @@ class CycleLog:
                 facts=_figures_of(view.facts),
                 actions=dict(sorted(Counter(action.kind.value for action in view.decision.actions).items())),
                 machines=len(view.every_machine),
-                needs=len(view.decision.verdicts),
-                needs_short=needs_short,
+                needs=len(verdicts),
+                needs_short=len({*short_places(verdicts), *view.held_off}),
             )
         )
 

@@ -49,8 +49,8 @@ class ShortHistory:
     def __len__(self) -> int:
         return sum(map(len, self._kept.values()))
 
-    def add(self, cycle: int, demand: Demand, short: Iterable[tuple[Need, str]]) -> int:
-        """Add the verdicts of a cycle; of two reasons for one need the first counts. Return how many needs are short."""
+    def add(self, cycle: int, demand: Demand, short: Iterable[tuple[Need, str]]) -> None:
+        """Add the verdicts of a cycle; of two reasons for one need the first counts."""
         self._cycles.append(cycle)
         reasons: dict[str, dict[_Key, str]] = {}
         for need, reason in short:
@@ -59,7 +59,6 @@ class ShortHistory:
         self._follow(cycle, demand, reasons)
         self._begin(cycle, reasons)
         self._parts = {name: demand.by_cluster[name] for name in self._kept if name in demand.by_cluster}
-        return sum(map(len, reasons.values()))
 
     def _follow(self, cycle: int, demand: Demand, reasons: Mapping[str, Mapping[_Key, str]]) -> None:
         """Add this cycle to the needs that have a history, and forget those that are withdrawn or long satisfied."""

@@ -17,6 +17,7 @@ from bigfleet.model.resources import ZERO
 from bigfleet.model.situation import Situation
 from bigfleet.shard.core.coverage import NOT_ACCEPTED, Coverage, HeldMachines, LiveMachines
 from bigfleet.shard.core.views import CycleFacts, CycleView, HoldOff
+from tests.reference.supply import counts_as
 from tests.support.builders import amounts, assigned, machine, shape
 from tests.support.shard_views import cycle_of
 from tests.support.situations import situations
@@ -186,7 +187,7 @@ def test_the_split_equals_a_count_machine_by_machine(situation: Situation, data:
                 part = "wanted"
             counts[part] += 1
             if part != "wanted":
-                capacity += by_id[machine_id].shape.capacity
+                capacity += counts_as(by_id[machine_id], verdict.need)
         assert found.of(place) == CoverageSplit(
             counts["running"],
             counts["joining"],
