@@ -22,6 +22,7 @@ from scaletest.bench.bars import (
     ENGINE_BARS,
     GROWTH_BARS,
     INVENTORY_BARS,
+    OPEN_DEMAND_BARS,
     REACTION_BARS,
     RECOVERY_BARS,
     REFERENCE_BARS,
@@ -31,6 +32,7 @@ from scaletest.bench.bars import (
     engine_values,
     growth_values,
     judge,
+    open_demand_values,
     reaction_values,
     recovery_values,
     siege_values,
@@ -113,6 +115,12 @@ def _shapes(_machines: int) -> Part:
     return {"reports": [*gangs, *others]}, []
 
 
+def _open_demand(_machines: int) -> Part:
+    """Tens of thousands of needs that nothing covers yet: the shapes that the original published figures for, and ours."""
+    measured: Figures = _child("scaletest.bench.open_demand")
+    return measured, judge(OPEN_DEMAND_BARS, open_demand_values(measured["shapes"]))
+
+
 def _reference(_machines: int) -> Part:
     measured = _child("scaletest.bench.reference")
     values = {"speed against the plain model": measured["times_faster"]} if measured["identical"] else {}
@@ -193,6 +201,7 @@ PARTS: Mapping[str, Callable[[int], Part]] = {
     "engine": _engine,
     "growth": _growth,
     "shapes": _shapes,
+    "open-demand": _open_demand,
     "reference": _reference,
     "shard": _shard,
     "coordinator-snapshot": _coordinator_snapshot,
