@@ -22,6 +22,7 @@ from scaletest.bench.bars import (
     ENGINE_BARS,
     GROWTH_BARS,
     INVENTORY_BARS,
+    KARPENTER_BARS,
     REACTION_BARS,
     RECOVERY_BARS,
     REFERENCE_BARS,
@@ -31,6 +32,7 @@ from scaletest.bench.bars import (
     engine_values,
     growth_values,
     judge,
+    karpenter_values,
     reaction_values,
     recovery_values,
     siege_values,
@@ -113,6 +115,12 @@ def _shapes(_machines: int) -> Part:
     return {"reports": [*gangs, *others]}, []
 
 
+def _karpenter(_machines: int) -> Part:
+    """Pods in the shapes of Karpenter's own benchmark, from the list of pods to the list of actions."""
+    measured: Figures = _child("scaletest.bench.karpenter_shapes")
+    return measured, judge(KARPENTER_BARS, karpenter_values(measured))
+
+
 def _reference(_machines: int) -> Part:
     measured = _child("scaletest.bench.reference")
     values = {"speed against the plain model": measured["times_faster"]} if measured["identical"] else {}
@@ -193,6 +201,7 @@ PARTS: Mapping[str, Callable[[int], Part]] = {
     "engine": _engine,
     "growth": _growth,
     "shapes": _shapes,
+    "karpenter": _karpenter,
     "reference": _reference,
     "shard": _shard,
     "coordinator-snapshot": _coordinator_snapshot,

@@ -99,6 +99,7 @@ SIEGE_BARS = (
     Bar(20, "siege: memory left above normal", "MB", must=50),
     Bar(20, "siege: log a minute", "bytes", must=1_000_000),
 )
+KARPENTER_BARS = (Bar(21, "10,000 diverse pods, list to actions", "units", must=13.5),)
 REFERENCE_BARS = (Bar(11, "speed against the plain model", "times", must=1000, at_least=True),)
 
 
@@ -181,6 +182,12 @@ def siege_values(measured: Mapping[str, Any]) -> dict[str, float]:
     return {
         bar.name: max(attack[key] for attack in attacks) for bar, key in zip(SIEGE_BARS, keys, strict=True)
     }
+
+
+def karpenter_values(measured: Mapping[str, Any]) -> dict[str, float]:
+    """What the bars on pods of diverse shapes look at."""
+    worlds = {world["pods"]: world for world in measured["worlds"]}
+    return {"10,000 diverse pods, list to actions": worlds[10_000]["units"]}
 
 
 def engine_values(units: Mapping[str, float], bytes_per_machine: float) -> dict[str, float]:

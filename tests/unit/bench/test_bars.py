@@ -10,6 +10,7 @@ from scaletest.bench.bars import (
     ENGINE_BARS,
     GROWTH_BARS,
     INVENTORY_BARS,
+    KARPENTER_BARS,
     REACTION_BARS,
     RECOVERY_BARS,
     REFERENCE_BARS,
@@ -19,6 +20,7 @@ from scaletest.bench.bars import (
     engine_values,
     growth_values,
     judge,
+    karpenter_values,
     reaction_values,
     recovery_values,
     siege_values,
@@ -36,6 +38,7 @@ ALL = (
     *REACTION_BARS,
     *RECOVERY_BARS,
     *SIEGE_BARS,
+    *KARPENTER_BARS,
 )
 
 
@@ -54,7 +57,7 @@ def test_a_bar_is_met_at_its_bound_and_missed_beyond_it(bar: Bar) -> None:
 
 
 def test_all_bars_are_there() -> None:
-    assert {bar.number for bar in ALL} == set(range(1, 21))
+    assert {bar.number for bar in ALL} == set(range(1, 22))
     assert len({bar.name for bar in ALL}) == len(ALL)
 
 
@@ -110,3 +113,8 @@ def test_the_bars_on_the_siege_look_at_the_worst_attack() -> None:
 
     values = siege_values({"attacks": {"floods": attack(2), "rows": attack(1)}})
     assert values == {bar.name: 2.0 * place for place, bar in enumerate(SIEGE_BARS, start=1)}
+
+
+def test_the_bar_on_diverse_pods_looks_at_the_largest_list() -> None:
+    worlds = [{"pods": count, "units": count / 1000} for count in (1_000, 5_000, 10_000)]
+    assert karpenter_values({"worlds": worlds}) == {KARPENTER_BARS[0].name: 10.0}
