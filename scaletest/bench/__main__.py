@@ -23,6 +23,7 @@ from scaletest.bench.bars import (
     GROWTH_BARS,
     INVENTORY_BARS,
     OPEN_DEMAND_BARS,
+    KARPENTER_BARS,
     REACTION_BARS,
     RECOVERY_BARS,
     REFERENCE_BARS,
@@ -33,6 +34,7 @@ from scaletest.bench.bars import (
     growth_values,
     judge,
     open_demand_values,
+    karpenter_values,
     reaction_values,
     recovery_values,
     siege_values,
@@ -119,6 +121,10 @@ def _open_demand(_machines: int) -> Part:
     """Tens of thousands of needs that nothing covers yet: the shapes that the original published figures for, and ours."""
     measured: Figures = _child("scaletest.bench.open_demand")
     return measured, judge(OPEN_DEMAND_BARS, open_demand_values(measured["shapes"]))
+def _karpenter(_machines: int) -> Part:
+    """Pods in the shapes of Karpenter's own benchmark, from the list of pods to the list of actions."""
+    measured: Figures = _child("scaletest.bench.karpenter_shapes")
+    return measured, judge(KARPENTER_BARS, karpenter_values(measured))
 
 
 def _reference(_machines: int) -> Part:
@@ -202,6 +208,7 @@ PARTS: Mapping[str, Callable[[int], Part]] = {
     "growth": _growth,
     "shapes": _shapes,
     "open-demand": _open_demand,
+    "karpenter": _karpenter,
     "reference": _reference,
     "shard": _shard,
     "coordinator-snapshot": _coordinator_snapshot,

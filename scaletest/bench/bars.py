@@ -113,6 +113,7 @@ OPEN_DEMAND_BARS = (
     Bar(21, "one of 50 clusters changed, machines", "full passes", must=0.2),
     Bar(21, "ZoneLoss_225K", "units", must=3),
 )
+KARPENTER_BARS = (Bar(21, "10,000 diverse pods, list to actions", "units", must=13.5),)
 REFERENCE_BARS = (Bar(11, "speed against the plain model", "times", must=1000, at_least=True),)
 
 
@@ -211,6 +212,10 @@ def open_demand_values(shapes: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     if ("ZoneLoss_225K", "one_changed") in units:
         values["ZoneLoss_225K"] = units["ZoneLoss_225K", "one_changed"]
     return values
+def karpenter_values(measured: Mapping[str, Any]) -> dict[str, float]:
+    """What the bars on pods of diverse shapes look at."""
+    worlds = {world["pods"]: world for world in measured["worlds"]}
+    return {"10,000 diverse pods, list to actions": worlds[10_000]["units"]}
 
 
 def engine_values(units: Mapping[str, float], bytes_per_machine: float) -> dict[str, float]:

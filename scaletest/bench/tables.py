@@ -34,6 +34,10 @@ def tables(measured: Measured, name: str) -> Iterator[str]:
         for path, answer in measured["answers"].items():
             yield f"{path:<60} {answer['median_ms']:>8} {answer['bytes']:>9,}"
         return
+    if "worlds" in measured:
+        yield ""
+        yield from _diverse(measured)
+        return
     if "attacks" in measured:
         yield ""
         yield from _attacks(measured)
@@ -103,6 +107,18 @@ def _shapes(measured: Measured) -> Iterator[str]:
             units.get("read_pass", "–"),
             units["one_changed"],
             shape["published"] or "–",
+_DIVERSE = "{:>8} {:>6} {:>10} {:>8} {:>10} {:>14} {:>14}"
+
+
+def _diverse(measured: Measured) -> Iterator[str]:
+    """Pods in the shapes of Karpenter's benchmark."""
+    yield "diverse pods; CPU from the list of pods to the list of actions, and the machines of the sum alone"
+    yield _DIVERSE.format("pods", "rows", "CPU ms", "units", "machines", "without a node", "times the bound")
+    for world in measured["worlds"]:
+        alone = world["sum_alone"]
+        yield _DIVERSE.format(
+            *(world[name] for name in ("pods", "rows", "cpu_ms", "units")),
+            *(alone[name] for name in ("machines", "without_node", "times_bound")),
         )
 
 

@@ -11,6 +11,7 @@ from scaletest.bench.bars import (
     GROWTH_BARS,
     INVENTORY_BARS,
     OPEN_DEMAND_BARS,
+    KARPENTER_BARS,
     REACTION_BARS,
     RECOVERY_BARS,
     REFERENCE_BARS,
@@ -21,6 +22,7 @@ from scaletest.bench.bars import (
     growth_values,
     judge,
     open_demand_values,
+    karpenter_values,
     reaction_values,
     recovery_values,
     siege_values,
@@ -41,6 +43,7 @@ ALL = (
     *RECOVERY_BARS,
     *SIEGE_BARS,
     *OPEN_DEMAND_BARS,
+    *KARPENTER_BARS,
 )
 
 
@@ -128,3 +131,8 @@ def test_the_bars_on_the_siege_look_at_the_worst_attack() -> None:
 
     values = siege_values({"attacks": {"floods": attack(2), "rows": attack(1)}})
     assert values == {bar.name: 2.0 * place for place, bar in enumerate(SIEGE_BARS, start=1)}
+
+
+def test_the_bar_on_diverse_pods_looks_at_the_largest_list() -> None:
+    worlds = [{"pods": count, "units": count / 1000} for count in (1_000, 5_000, 10_000)]
+    assert karpenter_values({"worlds": worlds}) == {KARPENTER_BARS[0].name: 10.0}
