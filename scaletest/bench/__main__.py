@@ -22,8 +22,8 @@ from scaletest.bench.bars import (
     ENGINE_BARS,
     GROWTH_BARS,
     INVENTORY_BARS,
-    OPEN_DEMAND_BARS,
     KARPENTER_BARS,
+    OPEN_DEMAND_BARS,
     REACTION_BARS,
     RECOVERY_BARS,
     REFERENCE_BARS,
@@ -33,8 +33,8 @@ from scaletest.bench.bars import (
     engine_values,
     growth_values,
     judge,
-    open_demand_values,
     karpenter_values,
+    open_demand_values,
     reaction_values,
     recovery_values,
     siege_values,
@@ -121,6 +121,8 @@ def _open_demand(_machines: int) -> Part:
     """Tens of thousands of needs that nothing covers yet: the shapes that the original published figures for, and ours."""
     measured: Figures = _child("scaletest.bench.open_demand")
     return measured, judge(OPEN_DEMAND_BARS, open_demand_values(measured["shapes"]))
+
+
 def _karpenter(_machines: int) -> Part:
     """Pods in the shapes of Karpenter's own benchmark, from the list of pods to the list of actions."""
     measured: Figures = _child("scaletest.bench.karpenter_shapes")

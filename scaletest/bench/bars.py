@@ -212,6 +212,8 @@ def open_demand_values(shapes: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     if ("ZoneLoss_225K", "one_changed") in units:
         values["ZoneLoss_225K"] = units["ZoneLoss_225K", "one_changed"]
     return values
+
+
 def karpenter_values(measured: Mapping[str, Any]) -> dict[str, float]:
     """What the bars on pods of diverse shapes look at."""
     worlds = {world["pods"]: world for world in measured["worlds"]}

@@ -107,6 +107,9 @@ def _shapes(measured: Measured) -> Iterator[str]:
             units.get("read_pass", "–"),
             units["one_changed"],
             shape["published"] or "–",
+        )
+
+
 _DIVERSE = "{:>8} {:>6} {:>10} {:>8} {:>10} {:>14} {:>14}"
 
 
