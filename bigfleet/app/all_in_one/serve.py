@@ -118,20 +118,22 @@ class _Fleet:
         """Start the dashboard, and return the parts that have to run."""
         fake = self._fake()
         clusters = [self._cluster(name, events) for name in self._world.clusters]
+        url, dashboard = "", None
+        if self._settings.dashboard_addr is not None:
+            dashboard = self._dashboard(self._settings.dashboard_addr)
+            await dashboard.start()
+            stack.push_async_callback(dashboard.stop)
+            url = f"http://{self._settings.dashboard_addr.host or '127.0.0.1'}:{dashboard.port}/"
+            if self._settings.open:
+                webbrowser.open(url)
+        # Made after everything that may fail: a part that is made and never run is a warning of the interpreter.
         parts: dict[str, Part] = {
             "coordinator": self._coordinator(),
             "shard": self._shard(fake),
             **{f"cluster {cluster.cluster}": cluster.run() for cluster in clusters},
         }
-        url = ""
-        if self._settings.dashboard_addr is not None:
-            dashboard = self._dashboard(self._settings.dashboard_addr)
-            await dashboard.start()
-            stack.push_async_callback(dashboard.stop)
+        if dashboard is not None:
             parts["dashboard"] = dashboard.wait_failure()
-            url = f"http://{self._settings.dashboard_addr.host or '127.0.0.1'}:{dashboard.port}/"
-            if self._settings.open:
-                webbrowser.open(url)
         parts["events"] = events.run(
             clusters,
             fake,

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
-from bigfleet.cli.framework.kinds import Cli, Dial
+from bigfleet.cli.framework.kinds import SHARD_ADDR, Cli, Dial
 from bigfleet.cli.framework.settings import ProcessFlags, TlsFlags
 
 
@@ -21,7 +21,9 @@ class ClusterSimSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_CLUSTER_SI
     cluster_id: str = Field(
         min_length=1, description="name of the cluster; with TLS the name in its certificate"
     )
-    shard_addr: Dial = Field(description="gRPC address of the shard that serves the cluster, host:port")
+    shard_addr: Annotated[Dial, SHARD_ADDR] = Field(
+        description="gRPC address of the shard that serves the cluster, host:port"
+    )
     demand: Annotated[Path, Cli(metavar="FILE")] = Field(
         description="YAML file of rows, schedules and a seed"
     )

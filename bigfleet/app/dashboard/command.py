@@ -56,7 +56,9 @@ class DashboardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_DASHBOARD_"
         description="coordinator, by one name for all replicas or by each of them; it lists the shards to read; "
         "repeatable",
     )
-    shard_addr: tuple[Dial, ...] = Field(default=(), description="shard to read directly; repeatable")
+    shard_addr: Annotated[tuple[Dial, ...], Cli(aliases=("shard",))] = Field(
+        default=(), description="shard to read directly; repeatable"
+    )
     allowed_shard_host: Annotated[tuple[str, ...], Cli(limit=True, metavar="PATTERN")] = Field(
         default=(),
         description="host that the address of a registered shard may have: a name, a domain such as *.example.org, or a "

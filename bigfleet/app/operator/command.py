@@ -28,7 +28,7 @@ class OperatorSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_OPERATOR_"):
         default="",
         description="stable id of the cluster, required; with TLS the id in the certificate",
     )
-    shard_addr: Annotated[str, Cli(metavar="ADDRESS")] = Field(
+    shard_addr: Annotated[str, Cli(metavar="ADDRESS", aliases=("shard",))] = Field(
         default="", description="host:port of the shard that serves the cluster, required"
     )
     kubeconfig: OptionalPath = Field(

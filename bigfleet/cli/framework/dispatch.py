@@ -7,6 +7,7 @@ Rules: `packaging#settings-sources`, `packaging#exit-codes`.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
@@ -15,6 +16,10 @@ from bigfleet.cli.framework.help import command_page, group_page
 from bigfleet.cli.framework.tree import CommandRow, flag_name, is_flag, walk
 from bigfleet.model.errors import BigFleetError, InvalidFieldError
 from bigfleet.version import __version__
+
+if TYPE_CHECKING:  # these import pydantic
+    from bigfleet.cli.framework.options import Option
+    from bigfleet.cli.framework.settings import Flags
 
 
 def dispatch(console: Console, argv: Sequence[str]) -> int:
@@ -60,6 +65,8 @@ def _os_error_text(error: OSError) -> str:
 
 def _dispatch(console: Console, argv: Sequence[str]) -> int:
     program = console.program
+    if list(argv[:1]) == ["help"]:
+        argv = [*argv[1:], "--help"]
     found = walk(program, argv)
     flags = [flag_name(token) for token in _before_double_dash(found.arguments) if is_flag(token)]
     if "version" in flags:
@@ -107,6 +114,8 @@ def _run(console: Console, row: CommandRow, arguments: Sequence[str]) -> int:
     except Exception as error:
         if debug:
             _print_traceback(console, error)
+        if (flag := _flag_of_address(error, options, loaded.settings)) is not None:
+            raise CommandError(f"{error}; --{flag} takes another address") from None
         if isinstance(error, BigFleetError | OSError):
             raise
         # A defect in BigFleet. The type is printed because many messages mean nothing without it.
@@ -114,6 +123,16 @@ def _run(console: Console, row: CommandRow, arguments: Sequence[str]) -> int:
         raise CommandError(
             f"internal error: {type(error).__name__}: {' '.join(str(error).split())}{hint}"
         ) from error
+
+
+def _flag_of_address(error: Exception, options: "Sequence[Option]", settings: "Flags") -> str | None:
+    """Return the flag that gave the address on which the process could not listen."""
+    from bigfleet.aio.net import ListenError
+
+    if not isinstance(error, ListenError):
+        return None
+    given = ((option, getattr(settings, option.field)) for option in options)
+    return next((option.flag for option, value in given if str(value) == error.address), None)
 
 
 def _before_double_dash(arguments: Sequence[str]) -> Sequence[str]:

@@ -100,3 +100,10 @@ class Cli:
     masked: bool = False
     limit: bool = False  # what a peer or a file may demand at most; listed on the page of limits
     default: str = ""  # text for a default that is not a fixed value
+
+
+SHARD_VARIABLE = "BIGFLEET_SHARD"
+"""The address of a shard for every command that reads from one."""
+SHARD = Cli(aliases=("shard-addr",), variables=(SHARD_VARIABLE,))
+SHARD_ADDR = Cli(aliases=("shard",), variables=(SHARD_VARIABLE,))
+"""The name that the operator of the original gives this flag; every command takes both names."""

@@ -15,7 +15,7 @@ from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.cli.framework.kinds import Cli, Dial
+from bigfleet.cli.framework.kinds import SHARD, Cli, Dial
 from bigfleet.cli.framework.output import Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.live_shard import SnapshotFlags, ask, read_snapshot
@@ -33,7 +33,7 @@ class ExplainSettings(SnapshotFlags, OutputFlags, env_prefix="BIGFLEET_EXPLAIN_"
         default=None,
         description="snapshot document; - is standard input, a name that ends in .gz is decompressed",
     )
-    shard: Dial | None = Field(
+    shard: Annotated[Dial | None, SHARD] = Field(
         default=None, description="in place of a document: gRPC address of a running shard, host:port"
     )
     need: str = Field(

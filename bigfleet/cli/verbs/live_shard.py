@@ -14,7 +14,7 @@ from pydantic import Field
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError, UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.cli.framework.kinds import Duration
+from bigfleet.cli.framework.kinds import SHARD_VARIABLE, Duration
 from bigfleet.cli.framework.output import rfc3339, time_of
 from bigfleet.cli.framework.settings import TlsFlags
 from bigfleet.cli.verbs.documents import DocumentFlags, read_file
@@ -52,7 +52,12 @@ def ask(
 
 
 def read_snapshot(settings: SnapshotFlags, file: Path | None, address: str | None, console: Console) -> bytes:
-    """Return the snapshot document from a file or from the last cycle of a running shard; exactly one must be given."""
+    """Return the snapshot document from a file or from the last cycle of a running shard; exactly one must be given.
+
+    A file takes precedence over a shard that only the environment names.
+    """
+    if file is not None and address == console.environ.get(SHARD_VARIABLE):
+        address = None
     if (file is None) == (address is None):
         found = "neither" if file is None else "both"
         raise UsageError(f"SNAPSHOT, --shard: found {found}, allowed is one of the two")

@@ -10,11 +10,13 @@ from pydantic import Field
 
 from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
+from bigfleet.cli.framework.errors import UsageError
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.cli.framework.kinds import Cli, Dial
+from bigfleet.cli.framework.kinds import SHARD, Cli, Dial
 from bigfleet.cli.framework.output import Column, Listing, table_text, time_of, write
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.live_shard import ShardFlags, ask, cycle_line, message_document
+from bigfleet.model.machine import MachineState
 
 if TYPE_CHECKING:
     from bigfleet.aio.net import Channel
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 class MachinesSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_MACHINES_"):
     """Flags of `bigfleet machines`."""
 
-    shard: Dial = Field(description="gRPC address of a running shard, host:port")
+    shard: Annotated[Dial, SHARD] = Field(description="gRPC address of a running shard, host:port")
     state: tuple[str, ...] = Field(default=(), description="only machines in these states, such as Idle")
     cluster: tuple[str, ...] = Field(
         default=(), description="only machines of these clusters, including those on order for them"
@@ -46,6 +48,9 @@ class MachinesSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_MACHINES_")
 
 
 def _machines(settings: MachinesSettings, console: Console) -> int:
+    for state in settings.state:
+        if state not in _STATES:
+            raise UsageError(f"--state: found {state!r}, allowed is one of {', '.join(_STATES)}")
     header, rows = ask(settings, settings.shard, console, lambda channel: _list(channel, settings))
     if settings.output in ("json", "yaml"):
         write(console, settings, Listing("machines", (), list(map(message_document, rows))))
@@ -84,6 +89,7 @@ async def _list(
     return header.header, [frame.machine for frame in rows]
 
 
+_STATES = tuple(state.label for state in MachineState if state.value)
 _ORDERS = {
     "id": "ORDER_UNSPECIFIED",
     "price": "ORDER_PRICE",

@@ -6,15 +6,16 @@ Rules: `wire#inspection`, `shard#inspection`. Works with shards of the original 
 is applied here.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from pydantic import Field
 
 from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.cli.framework.kinds import Dial
+from bigfleet.cli.framework.kinds import SHARD, Dial
 from bigfleet.cli.framework.output import ALERT, Column, Listing, table_text, write
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.live_shard import ShardFlags, ask, cycle_line, message_document
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class NeedsSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_NEEDS_"):
     """Flags of `bigfleet needs`."""
 
-    shard: Dial = Field(description="gRPC address of a running shard, host:port")
+    shard: Annotated[Dial, SHARD] = Field(description="gRPC address of a running shard, host:port")
     cluster: str = Field(default="", description="only needs of this cluster")
     short: bool = Field(default=False, description="only needs that are short")
     limit: int = Field(default=0, ge=0, description="show at most this many; 0 shows all")
@@ -111,11 +112,20 @@ def _print_tables(settings: NeedsSettings, console: Console, answer: _Answer) ->
         parts.append(f"{len(shown)} shown")
     console.print(cycle_line(console, answer.cycle, *parts))
     if shown:
-        listing = Listing("needs", _COLUMNS, list(map(_row, shown)))
+        # Where not all needs are shown, another one may have the same short name.
+        whole = len(shown) == answer.needs
+        counts = Counter(map(_name, shown))
+        rows = [_row(view, alone=whole and counts[_name(view)] == 1) for view in shown]
+        listing = Listing("needs", _COLUMNS, rows)
         console.stdout.write("\n" + table_text(console, settings, listing))
 
 
-def _row(view: "shardread_pb2.NeedView") -> dict[str, object]:
+def _name(view: "shardread_pb2.NeedView") -> str:
+    return f"{view.cluster_id}/{view.need.group}" if view.need.group else view.cluster_id
+
+
+def _row(view: "shardread_pb2.NeedView", *, alone: bool) -> dict[str, object]:
+    """One need, by a name that bigfleet explain takes."""
     need, supply = view.need, view.matching_supply
     known = view.HasField("coverage")
     part = view.coverage
@@ -124,7 +134,7 @@ def _row(view: "shardread_pb2.NeedView") -> dict[str, object]:
     return {
         ALERT: short,
         "mark": "!" if short else " ",
-        "need": f"{view.cluster_id}/{need.group}" if need.group else view.cluster_id,
+        "need": _name(view) if alone or need.group else f"{_name(view)}:{need.priority}",
         "priority": need.priority,
         "total": ", ".join(filter(None, (_amounts(need.aggregate_resources), *_sort(need)))) or None,
         "running": part.running if known else None,

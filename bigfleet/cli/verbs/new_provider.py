@@ -94,6 +94,13 @@ def _run(settings: NewProviderSettings, console: Console) -> int:
         with disk.open(place, OpenMode.CREATE, permissions=0o644) as file:
             file.pwrite(0, text.encode())
     console.print(f"{target}: {len(project)} files; the TODOs of {marks['package']}/backend.py make it yours")
+    console.print(
+        "Next, in that directory and a virtual environment, with BIGFLEET the wheel of a release or the directory of its source:\n"
+        "  pip install BIGFLEET --editable . pytest\n"
+        "  pytest\n"
+        f"  {settings.name} --state ./state\n"
+        "  bigfleet shard --provider-addr 127.0.0.1:9000 --data-dir ./shard"
+    )
     return ExitCode.DONE
 
 

@@ -5,19 +5,21 @@ Must never: print an incomplete document.
 Rules: `engine#snapshot-live`.
 """
 
+from typing import Annotated
+
 from pydantic import Field
 
 from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.cli.framework.kinds import Dial
+from bigfleet.cli.framework.kinds import SHARD, Dial
 from bigfleet.cli.verbs.live_shard import ShardFlags, ask, snapshot_document
 
 
 class SnapshotSettings(ShardFlags, env_prefix="BIGFLEET_SNAPSHOT_"):
     """Flags of `bigfleet snapshot`."""
 
-    shard: Dial = Field(description="gRPC address of a running shard, host:port")
+    shard: Annotated[Dial, SHARD] = Field(description="gRPC address of a running shard, host:port")
 
 
 def _snapshot(settings: SnapshotSettings, console: Console) -> int:

@@ -6,14 +6,14 @@ Rules: `dashboard#first-screen`, `dashboard#insight-service`, `packaging#other-c
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
 from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.cli.framework.kinds import Dial
+from bigfleet.cli.framework.kinds import SHARD, Dial
 from bigfleet.cli.framework.output import ALERT, Column, Listing, OutputRecord, table_text, write, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.live_shard import ShardFlags, ask, cycle_line, message_document
@@ -54,13 +54,13 @@ _SHOWN: Final = 10
 class StatusSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_STATUS_"):
     """Flags of `bigfleet status`."""
 
-    shard: Dial = Field(description="gRPC address of a running shard, host:port")
+    shard: Annotated[Dial, SHARD] = Field(description="gRPC address of a running shard, host:port")
 
 
 class WatchSettings(ShardFlags, OutputFlags, env_prefix="BIGFLEET_WATCH_"):
     """Flags of `bigfleet watch`."""
 
-    shard: Dial = Field(description="gRPC address of a running shard, host:port")
+    shard: Annotated[Dial, SHARD] = Field(description="gRPC address of a running shard, host:port")
     cycles: int = Field(default=0, ge=0, description="end after this many cycles; 0 continues until Ctrl-C")
 
 

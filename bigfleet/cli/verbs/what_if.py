@@ -16,7 +16,7 @@ from bigfleet.cli.framework.command import CliCommand
 from bigfleet.cli.framework.console import Console
 from bigfleet.cli.framework.errors import CommandError
 from bigfleet.cli.framework.exit_codes import ExitCode
-from bigfleet.cli.framework.kinds import Cli, Dial, Duration
+from bigfleet.cli.framework.kinds import SHARD, Cli, Dial, Duration
 from bigfleet.cli.framework.output import Column, Listing, table_text, yaml_text
 from bigfleet.cli.framework.settings import OutputFlags
 from bigfleet.cli.verbs.documents import STDIN, DocumentFlags, read_file
@@ -42,7 +42,7 @@ class WhatIfSettings(SnapshotFlags, OutputFlags, env_prefix="BIGFLEET_WHAT_IF_")
         default=None,
         description="snapshot document; - is standard input, a name that ends in .gz is decompressed",
     )
-    shard: Dial | None = Field(
+    shard: Annotated[Dial | None, SHARD] = Field(
         default=None, description="in place of a document: gRPC address of a running shard, host:port"
     )
     edit: tuple[Path, ...] = Field(
@@ -88,6 +88,9 @@ def _what_if(settings: WhatIfSettings, console: Console) -> int:
         if horizon.until_quiet:
             edited = run_to_horizon(edited, horizon, Redecider()).side.document
         console.stdout.write(write_document(edited).decode())
+        return ExitCode.DONE
+    if not edits and not horizon.until_quiet and settings.output in ("table", "wide"):
+        console.print("no edit was given, so nothing differs; --edit FILE gives some")
         return ExitCode.DONE
     console.stdout.write(_answer(settings, console, run_what_if(document, edits, horizon)))
     return ExitCode.DONE

@@ -178,7 +178,9 @@ class InsightService:
     async def explain_need(self, request: pb.ExplainNeedRequest, _call: Call) -> pb.ExplainNeedResponse:
         key = need_key_from_proto(request.key) if request.HasField("key") else None
         if key is None and not request.need:
-            raise InvalidFieldError("need", "", "a number, cluster or cluster/group, or a key in its place")
+            raise InvalidFieldError(
+                "need", "", "a number, cluster, cluster/group or cluster:priority, or a key in its place"
+            )
         view = self._completed()
         try:
             explained = await self._explainer.need(

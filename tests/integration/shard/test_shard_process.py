@@ -251,7 +251,8 @@ async def test_what_cannot_be_had_at_start_is_one_line_and_exit_one(tmp_path: Pa
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         for flag in ("--listen", "--metrics-addr"):
             code, text = await outcome("bigfleet", *usual, flag, address, "--data-dir", str(good))
-            assert (code, "the port is in use by another process" in text.splitlines()[-1]) == (1, True)
+            told = f"the port is in use by another process; {flag} takes another address"
+            assert (code, told in text.splitlines()[-1]) == (1, True)
 
     async with running("bigfleet", "shard", *FREE, "--data-dir", str(good)):
         code, text = await outcome("bigfleet", *usual, "--data-dir", str(good))

@@ -33,7 +33,9 @@ class DoctorSettings(KubeFlags, TlsFlags, env_prefix="BIGFLEET_DOCTOR_"):
     role: Literal["cluster", "shard", "admin", "readonly"] | None = Field(
         default=None, description="role that the certificate must have; default: any of the four"
     )
-    shard_addr: tuple[Dial, ...] = Field(default=(), description="shard that must be reachable; repeatable")
+    shard_addr: Annotated[tuple[Dial, ...], Cli(aliases=("shard",))] = Field(
+        default=(), description="shard that must be reachable; repeatable"
+    )
     coordinator_addr: tuple[Dial, ...] = Field(
         default=(), description="coordinator that must be reachable; repeatable"
     )

@@ -14,7 +14,18 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.mark.parametrize(
-    "argv", [["-h"], ["--help"], ["-help"], ["tools", "-h"], ["serve", "-h"], ["tools", "fail", "--help"]]
+    "argv",
+    [
+        ["-h"],
+        ["--help"],
+        ["-help"],
+        ["tools", "-h"],
+        ["serve", "-h"],
+        ["tools", "fail", "--help"],
+        ["help"],
+        ["help", "serve"],
+        ["help", "tools", "fail"],
+    ],
 )
 def test_help_on_any_level_goes_to_standard_output_and_exits_0(run: Run, argv: list[str]) -> None:
     code, out, err = run(*argv)

@@ -5,7 +5,7 @@ Rules: `packaging#other-commands`, `wire#codes`.
 
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from io import StringIO
@@ -24,6 +24,7 @@ from bigfleet.cli.framework.dispatch import dispatch
 from bigfleet.cli.framework.exit_codes import ExitCode
 from bigfleet.cli.verbs import live_shard
 from bigfleet.document.snapshot import write_situation
+from bigfleet.model.frozen_map import NO_TEXTS
 from bigfleet.model.machine import CapacityType
 from bigfleet.model.machine import MachineState as S
 from bigfleet.model.need import Need
@@ -77,10 +78,10 @@ class Live:
         await network.host("shard-0", Identity.shard("shard-0")).serve(":7780", services)
         yield network.host("reader", self.identity).dial(address)
 
-    def run(self, line: str) -> tuple[int, str, str]:
+    def run(self, line: str, environ: Mapping[str, str] = NO_TEXTS) -> tuple[int, str, str]:
         out, err = StringIO(), StringIO()
         now = datetime(2030, 1, 1, 0, 0, 13, tzinfo=UTC)  # three seconds after the cycle
-        code = dispatch(Console(PROGRAM, out, err, {}, lambda: now), line.split())
+        code = dispatch(Console(PROGRAM, out, err, environ, lambda: now), line.split())
         return code, out.getvalue(), err.getvalue()
 
     def good(self, line: str) -> str:
@@ -115,7 +116,7 @@ def test_the_printed_document_decides_explains_and_edits_as_the_live_shard_does(
     assert live_answer.startswith("1 need becomes satisfied")
     inside = live.good(f"explain --shard shard-0:7780 --edit {edits} --need train/llm-7 --quick")
     assert inside == live.good(f"explain {saved} --edit {edits} --need train/llm-7 --quick")
-    assert live.good("what-if --shard shard-0:7780").startswith("no difference")
+    assert live.good("what-if --shard shard-0:7780").startswith("no edit was given")
 
 
 def test_needs_prints_the_cycle_and_a_row_for_each_need(live: Live) -> None:
@@ -252,7 +253,10 @@ def test_the_page_on_reading_a_shard_shows_what_is_printed(live: Live) -> None:
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("machines --shard shard-0:7780 --state idle", "states: found 'idle', allowed is one of Speculative"),
+        (
+            "machines --shard shard-0:7780 --state idle",
+            "--state: found 'idle', allowed is one of Speculative",
+        ),
         ("explain --shard shard-0:7780", "--need, --machine: found neither, allowed is one of the two"),
         ("explain --need 1", "SNAPSHOT, --shard: found neither, allowed is one of the two"),
         (
@@ -270,6 +274,24 @@ def test_a_command_that_is_asked_wrongly_says_what_is_allowed(live: Live, line: 
     assert (code, out) == (ExitCode.USAGE, "")
     assert text in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["status", "needs", "machines", "snapshot", "explain --need 0", "watch --cycles 1"]
+)
+def test_one_variable_and_either_flag_name_say_where_the_shard_is(live: Live, line: str) -> None:
+    by_flag = live.run(f"{line} --shard shard-0:7780")
+    assert by_flag[2] == ""
+    assert live.run(f"{line} --shard-addr shard-0:7780") == by_flag
+    assert live.run(line, {"BIGFLEET_SHARD": "shard-0:7780"}) == by_flag
+
+
+def test_a_file_comes_before_a_shard_that_only_the_environment_names(live: Live, tmp_path: Path) -> None:
+    saved = tmp_path / "snapshot.json"
+    saved.write_text(live.good("snapshot --shard shard-0:7780"), encoding="utf-8")
+    code, out, err = live.run(f"explain {saved} --need 0 --quick", {"BIGFLEET_SHARD": "nobody:1"})
+    assert (code, err) == (ExitCode.DONE, "")
+    assert out.startswith("need 0 of")
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,8 @@ def test_edits_of_several_files_are_applied_in_order(saved: Path, more: Path, tm
 
 
 def test_without_an_edit_there_is_no_difference(saved: Path) -> None:
-    assert run("what-if", saved) == (0, "no difference\n", "")
+    told = "no edit was given, so nothing differs; --edit FILE gives some\n"
+    assert run("what-if", saved) == (0, told, "")
 
 
 def test_the_edited_snapshot_is_printed_for_other_commands(saved: Path, more: Path) -> None:
