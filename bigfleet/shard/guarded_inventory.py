@@ -2,7 +2,7 @@
 
 Why: reading a full listing or sorting half a million ids would block the event loop for too long. Such work runs in a
 worker thread, and writers wait here until it ends.
-Must never: be locked twice; only the cycle locks it, and cycles do not overlap.
+Must never: be locked twice; the cycle and a poll of machines in transition take turns.
 """
 
 import asyncio

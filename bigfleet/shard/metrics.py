@@ -245,6 +245,15 @@ SHARD_METRICS = catalogue(
             ),
             on_demand=True,
         ),
+        counter(
+            "bigfleet_shard_transition_poll_calls_total",
+            "Calls to the provider between ticks that ask for machines in transition, by what came of them: a change was taken over,"
+            " nothing had changed, the call failed, or it was given up for a listing.",
+            labels=(
+                Label("call", ("Get", "List")),
+                Label("result", ("changed", "unchanged", "failed", "given_up")),
+            ),
+        ),
         gauge(
             "bigfleet_shard_actions_held_off",
             "Actions that the last cycle decided and did not start, by reason.",

@@ -29,6 +29,8 @@ class ShardOptions:
     execute_timeout_s: float = 30.0
     bootstrap_timeout_s: float = 30.0
     list_timeout_s: float = 30.0
+    transition_poll_interval_s: float = 1.0
+    """How often to ask for what the provider is at work on, between two ticks; 0 never (`shard#transition-polls`)."""
     listing_guard_window_s: float = 120.0
     """For how long listings must lack too many machines before their removal is believed (`shard#listing-guard`)."""
     execute_concurrency: int = 1

@@ -8,7 +8,8 @@ Rules: `shard#reconcile`, `shard#reported-failure`, `shard#disputed-states`, `sh
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from bigfleet.model.machine import Machine, MachineState
 from bigfleet.provider.errors import NoSuchMachineError, ProviderError
 from bigfleet.shard.context import ShardContext
 from bigfleet.shard.core.listing_guard import ListingGuard
-from bigfleet.shard.core.reconcile import Disputes, RecordChange, judge, vanished
+from bigfleet.shard.core.reconcile import Disputes, RecordChange, is_progress, judge, vanished
 from bigfleet.shard.dispatcher import ActionDispatcher
 from bigfleet.shard.labels_left_out import LabelsLeftOutLog
 from bigfleet.shard.listing_fetcher import FetchedListing, ListingFetcher
@@ -33,6 +34,23 @@ _SLICE = 100  # records applied between two turns of the event loop
 _READ_ASIDE_BYTES = 64 * 1024
 _READ_AT_ONCE = 32
 _LOGGED = 5  # refused records of one listing that are logged one by one
+
+
+@dataclass(slots=True)
+class Polled:
+    """What came of an answer between two ticks."""
+
+    revision: bytes = b""
+    size: int = 0
+    changed: bool = False
+    decidable: bool = False
+    """Whether the next cycle may decide otherwise because of it; it does not for a machine that became Configured."""
+    skipped: bool = False
+    """Whether a report was left out since an action may have overtaken it."""
+
+
+async def _nothing() -> None:
+    pass
 
 
 class Reconciler:
@@ -63,7 +81,13 @@ class Reconciler:
         self._disputes, self._guard = Disputes(), ListingGuard(context.options.listing_guard_window_s)
         self._metadata = SkippedMetadataLog(context.metrics, context.log)
         self._labels = LabelsLeftOutLog(context.metrics, context.log)
-        self._cursor = b""
+        self.cursor = b""
+        """The revision of the last listing of a tick; empty if the provider gives none."""
+        self.listings = 0
+        """How many listings of ticks were applied."""
+        self.before_listing: Callable[[], Awaitable[None]] = _nothing
+        """Awaited before a listing is requested; what it stops must not be in flight beside a listing."""
+        self._busy = False
         self._again: set[str] = set()
         self._fetching: asyncio.Task[FetchedListing] | None = None
         self._listed_s = self._steady.now_s()
@@ -74,16 +98,29 @@ class Reconciler:
         """Whether a listing of the provider was applied once; never becomes false again."""
         self._applied_s: float | None = None
 
+    @property
+    def listing(self) -> bool:
+        """Whether a listing is requested or being applied."""
+        return self._busy or self._fetching is not None
+
     async def reconcile(self) -> bool:
         """List, wait for at most a cycle interval, apply; return whether a listing was applied.
 
         A listing that takes longer continues, and a later cycle applies it. None begins while the provider is unreachable.
         """
+        self._busy = True
+        try:
+            return await self._reconcile()
+        finally:
+            self._busy = False
+
+    async def _reconcile(self) -> bool:
         if self._fetching is None:
             if not self._provider.reachable:
                 return False
+            await self.before_listing()
             self._dispatcher.watch()
-            since = self._cursor if self._options.incremental_reconcile else b""
+            since = self.cursor if self._options.incremental_reconcile else b""
             self._fetching = asyncio.get_running_loop().create_task(
                 self._fetcher.fetch(since), name="provider listing"
             )
@@ -103,6 +140,7 @@ class Reconciler:
                 raise
             self._log.warning("reconcile_failed", problem=str(error))
             return False
+        self.listings += 1
         self._listed_s = self._steady.now_s()
         self._metrics.gauge("bigfleet_shard_last_reconcile_success_timestamp_seconds").set(self._listed_s)
         self._applied_s = monotonic_s(self._clock)
@@ -141,7 +179,7 @@ class Reconciler:
         for place, data in enumerate(fetched.parts):
             listing = await self._read(data, whole=fetched.full and not fetched.by_state)
             if place == 0:
-                self._cursor = (
+                self.cursor = (
                     listing.revision
                 )  # the oldest of several, so that no change between them is missed
             self._report_rejected(listing.rejected)
@@ -229,6 +267,49 @@ class Reconciler:
             if start + _SLICE < len(changed):
                 await self._clock.sleep(0)
         return disputed
+
+    async def apply_changes(self, data: bytes) -> Polled:
+        """Apply the answer to a request for changes between two ticks.
+
+        The next tick does what is left out here: refused records, reports that are no progress and may be outdated, and machines
+        whose report an action may have overtaken.
+        """
+        listing = await self._read(data, whole=False)
+        polled = Polled(listing.revision, listing.size, changed=bool(len(listing.new)))
+        polled.decidable = polled.changed
+        self._metadata.report(listing.skipped)
+        self._labels.report(listing.labels_left_out)
+        await self._send_new(listing)
+        changed = listing.changed
+        for start in range(0, len(changed), _SLICE):
+            await self._guarded.available()
+            for reported, source_hash in changed[start : start + _SLICE]:
+                if self._apply_progress(reported, polled):
+                    inventory = self._guarded.inventory
+                    hashes = np.array([source_hash], dtype=np.int64)
+                    inventory.note_sources(inventory.rows_of([reported.id]), hashes)
+            await self._clock.sleep(0)
+        return polled
+
+    async def apply_polled(self, reported: Machine) -> Polled:
+        """Apply the record of a machine that was read between two ticks."""
+        await self._guarded.available()
+        polled = Polled()
+        self._apply_progress(reported, polled)
+        return polled
+
+    def _apply_progress(self, reported: Machine, polled: Polled) -> bool:
+        """Apply a report unless a tick has to look at it; return whether the state is the known one already."""
+        known = self._guarded.inventory.state_of(reported.id)
+        if known is reported.state and not self._dispatcher.touched(reported.id):
+            return True
+        if self._dispatcher.touched(reported.id):
+            polled.skipped |= known is not reported.state
+        elif known is not None and is_progress(known, reported.state):
+            self._apply_record(reported)
+            polled.changed = True
+            polled.decidable |= reported.state is not MachineState.CONFIGURED
+        return False
 
     def _apply_record(self, reported: Machine) -> bool:
         """Apply one record of a known machine; return whether its state is the known one."""

@@ -42,6 +42,7 @@ from bigfleet.shard.reconciler import Reconciler
 from bigfleet.shard.session.rollup_intake import RollupIntake
 from bigfleet.shard.session.service import SessionService
 from bigfleet.shard.session.sessions import Sessions
+from bigfleet.shard.transition_poller import TransitionPoller
 from bigfleet.transport.address import PLAINTEXT
 from bigfleet.wire.session_frames import acknowledgement
 
@@ -111,6 +112,14 @@ class Shard:
             configured=self._executor.configured,
             on_late=self._list_now,
         )
+        self.poller = TransitionPoller(
+            context,
+            provider=self.link,
+            dispatcher=self.dispatcher,
+            reconciler=self.reconciler,
+            wake=self.wake,
+        )
+        self.reconciler.before_listing = self.poller.give_way
         self.loop = CycleLoop(
             context,
             intake=self.intake,
@@ -152,6 +161,7 @@ class Shard:
         parts = (
             loop.create_task(self.link.run(), name="provider link"),
             loop.create_task(self.loop.run(), name="cycles"),
+            loop.create_task(self.poller.run(), name="transition polls"),
         )
         try:
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)

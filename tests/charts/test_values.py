@@ -62,6 +62,7 @@ NOT_BY_VALUE: dict[str, dict[str, str]] = {
         "available-capacity-interval": "by extraArgs",
         "listing-guard-window": "the default suits providers that are listed every few seconds; by extraArgs",
         "list-timeout": "the default suffices for fleets the chart is made for; by extraArgs",
+        "transition-poll-interval": "the default suits any provider, since slow ones are asked less often; by extraArgs",
         "metrics-warmup-cycles": "for scale tests, by extraArgs",
         **dict.fromkeys(
             (

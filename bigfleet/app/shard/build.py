@@ -47,6 +47,7 @@ def options_of(settings: ShardSettings) -> ShardOptions:
         plaintext_exposed=is_exposed(settings.listen, secured=settings.tls_cert is not None),
         cycle_interval_s=settings.cycle_interval,
         list_timeout_s=settings.list_timeout,
+        transition_poll_interval_s=settings.transition_poll_interval,
         execute_concurrency=settings.execute_concurrency,
         max_actions_per_cycle=settings.max_actions_per_cycle,
         incremental_reconcile=settings.incremental_reconcile,

@@ -87,6 +87,12 @@ class ShardSettings(ProcessFlags, TlsFlags, ConnectionFlags, env_prefix="BIGFLEE
         gt=0,
         description="how long the provider has for a listing; raise it for fleets whose listing takes longer",
     )
+    transition_poll_interval: Duration = Field(
+        default=_DEFAULTS.transition_poll_interval_s,
+        ge=0,
+        description="time between two looks at machines that the provider is creating, configuring or draining; 0 to look"
+        " at ticks only",
+    )
     max_actions_per_cycle: int = Field(
         default=_DEFAULTS.max_actions_per_cycle, ge=0, description="actions a cycle may start, 0 for no limit"
     )

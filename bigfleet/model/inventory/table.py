@@ -8,7 +8,7 @@ Rules: `engine#inventory`; adopt and undo are `shard#inventory-writes`.
 
 import math
 from array import array
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 from weakref import ref
@@ -113,15 +113,24 @@ class Inventory:
         number = self.clusters.number(cluster)
         if not number:
             return []
-        return self._ids_of(np.flatnonzero(self._columns["cluster"][: self._rows] == number))
+        return self.ids_of(np.flatnonzero(self._columns["cluster"][: self._rows] == number))
+
+    def in_states(self, states: Collection[MachineState]) -> Rows:
+        """The rows of all machines in one of some states; quick, since it compares bytes."""
+        column = self._columns["state"][: self._rows]
+        found = np.zeros(column.size, dtype=np.bool_)
+        for state in states:
+            found |= column == state
+        return np.flatnonzero(found)
 
     def missing_from(self, seen: Rows) -> list[str]:
         """The ids of all machines but those of some rows, by row."""
         absent = self._columns["state"][: self._rows] != 0
         absent[seen] = False
-        return self._ids_of(np.flatnonzero(absent))
+        return self.ids_of(np.flatnonzero(absent))
 
-    def _ids_of(self, rows: Rows) -> list[str]:
+    def ids_of(self, rows: Rows) -> list[str]:
+        """The ids of the machines of some rows."""
         columns = self._columns
         ids = Texts(self._ids.buffer, columns["id_offset"], columns["id_length"])
         return [machine_id or "" for machine_id in ids.many(rows)]

@@ -15,6 +15,13 @@ ADOPTED_AT = 3
 """Identical reports in a row after which a state change that no transition explains is adopted."""
 
 _LOST_FROM = frozenset({MachineState.CONFIGURED, MachineState.IDLE})
+_ENDS = {
+    MachineState.CREATING: MachineState.IDLE,
+    MachineState.CONFIGURING: MachineState.CONFIGURED,
+    MachineState.DRAINING: MachineState.IDLE,
+}
+IN_TRANSITION = frozenset(_ENDS)
+"""States that are polled for between ticks; somebody waits for what comes after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,13 @@ class Disputes:
         """After a full listing: end all disputes except those about these machines."""
         kept = set(machine_ids)
         self._seen = {machine_id: seen for machine_id, seen in self._seen.items() if machine_id in kept}
+
+
+def is_progress(known: MachineState, reported: MachineState) -> bool:
+    """Whether a report is the end of a transition or a loss, which an outdated record of the same machine is not."""
+    return _ENDS.get(known) is reported or (
+        reported is MachineState.FAILED and (known in _ENDS or known in _LOST_FROM)
+    )
 
 
 def judge(local: Machine, reported: Machine, disputes: Disputes) -> RecordChange | None:

@@ -51,7 +51,7 @@ def test_an_unchanged_roll_up_wakes_nothing_and_a_changed_one_does() -> None:
 
 def test_woken_cycles_follow_within_a_tenth_of_a_second_and_list_nothing() -> None:
     async def story() -> None:
-        async with ObservedFleet((IDLE,)) as world:
+        async with ObservedFleet((IDLE,), transition_poll_interval_s=0) as world:
             operator = await world.operator()
             await world.pass_time(0.5)
             listed = len(world.fake.calls(rpc="List"))
@@ -161,7 +161,7 @@ def test_an_action_decided_on_a_snapshot_that_a_worker_has_overtaken_is_left_out
 @pytest.mark.rule("shard#stale-listing")
 def test_a_listing_asked_for_before_a_call_and_read_after_it_does_not_undo_the_call() -> None:
     async def story() -> None:
-        async with ObservedFleet((IDLE,)) as world:
+        async with ObservedFleet((IDLE,), transition_poll_interval_s=0) as world:
             operator = await world.operator()
             await world.cycles(1)
             listed = len(world.fake.calls(rpc="List"))

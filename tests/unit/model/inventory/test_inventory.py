@@ -152,6 +152,15 @@ def test_machines_in_a_state_come_by_id_in_code_point_order() -> None:
     assert ids(holding(*map(machine, short)), S.IDLE) == sorted(short)
 
 
+def test_machines_in_some_states_come_by_row_and_removed_ones_do_not() -> None:
+    inventory = holding(
+        machine("a"), machine("b", S.CREATING), machine("c", S.DRAINING), machine("d", S.CREATING)
+    )
+    inventory.remove("b")
+    assert inventory.ids_of(inventory.in_states((S.CREATING, S.DRAINING))) == ["c", "d"]
+    assert inventory.in_states(()).size == 0
+
+
 def test_counts_by_state() -> None:
     inventory = holding(machine("a"), machine("b"), machine("c", S.FAILED))
     inventory.remove("b")

@@ -6,7 +6,7 @@ Rules: `shard#applying-a-record`, `shard#disputed-states`, `shard#reported-failu
 import pytest
 
 from bigfleet.model.machine import TRANSITIONS, UNASSIGNED, Assignment, MachineState
-from bigfleet.shard.core.reconcile import Disputes, judge, vanished
+from bigfleet.shard.core.reconcile import Disputes, is_progress, judge, vanished
 from tests.support.builders import machine
 
 S = MachineState
@@ -113,3 +113,20 @@ def test_the_last_word_about_a_vanished_machine_is_failed_with_a_reason() -> Non
     last = vanished(machine(state=S.CONFIGURED))
     assert last.state is S.FAILED
     assert last.last_error.startswith("removed:")
+
+
+@pytest.mark.rule("shard#transition-polls")
+def test_progress_is_the_end_of_a_transition_or_a_loss_and_nothing_else() -> None:
+    progress = {
+        (known.label, reported.label) for known in S for reported in S if is_progress(known, reported)
+    }
+    assert progress == {
+        ("Creating", "Idle"),
+        ("Creating", "Failed"),
+        ("Configuring", "Configured"),
+        ("Configuring", "Failed"),
+        ("Draining", "Idle"),
+        ("Draining", "Failed"),
+        ("Idle", "Failed"),
+        ("Configured", "Failed"),
+    }
