@@ -40,14 +40,25 @@ T = TypeVar("T")
 Spec = Mapping[str, Any]
 
 
+RowOrder = tuple[int, str, str, int, bool]
+"""The place of a row in a roll-up; equal exactly for equal rows."""
+
+
 class DemandRow:
-    """The profile and group of a row of demand, and its place in a roll-up; equal rows are one object."""
+    """What makes a row of demand that row; equal ones are one object, as `Contributions` makes them."""
 
-    __slots__ = ("__weakref__", "group", "order", "profile")
+    __slots__ = ("__weakref__", "for_fragments", "group", "max_units", "order", "profile")
 
-    def __init__(self, profile: Profile, group: str) -> None:
-        self.profile, self.group = profile, group
-        self.order = (-profile.priority, profile.fingerprint, group)
+    def __init__(
+        self, profile: Profile, group: str, max_units: int = 0, *, for_fragments: bool = False
+    ) -> None:
+        self.profile, self.group, self.max_units, self.for_fragments = (
+            profile,
+            group,
+            max_units,
+            for_fragments,
+        )
+        self.order: RowOrder = (-profile.priority, profile.fingerprint, group, max_units, for_fragments)
 
 
 class RequestAmounts:
