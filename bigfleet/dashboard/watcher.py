@@ -57,6 +57,7 @@ class Watcher:
         self._readers: dict[str, ShardReader] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
+        self._polling = asyncio.Lock()
         self._moved: set[str] = set()
         """Shards that have ended a cycle which is not announced yet."""
         self._waiting: dict[asyncio.Queue[tuple[str, str]], None] = {}  # an ordered set
@@ -87,6 +88,11 @@ class Watcher:
 
     async def once(self) -> None:
         """Poll every source once, in parallel."""
+        # One poll at a time: one that began earlier and ended later would bring back an older picture.
+        async with self._polling:
+            await self._poll()
+
+    async def _poll(self) -> None:
         now = self.now()
         coordinator = await self._look_at_coordinator(now)
         places = await asyncio.gather(

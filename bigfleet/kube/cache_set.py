@@ -31,6 +31,7 @@ class CacheSet:
         self._client, self._clock, self._policy = client, clock, policy
         # Any: each store keeps its own type of projection.
         self._reflectors: list[Reflector[Any]] = []
+        self._stores: dict[str, Store[Any]] = {}
         self._required: dict[str, Store[Any]] = {}
 
     def fill(
@@ -40,6 +41,7 @@ class CacheSet:
         self._reflectors.append(
             Reflector(self._client, selection, store, clock=self._clock, stream=stream, policy=self._policy)
         )
+        self._stores[selection.resource.plural] = store
         if required:
             self._required[selection.resource.plural] = store
 
@@ -63,8 +65,8 @@ class CacheSet:
         return [kind for kind, store in self._required.items() if not store.synced]
 
     def ages(self) -> Iterator[tuple[str, float]]:
-        """Yield each required kind with the seconds since its store was last known to be in step."""
-        for kind, store in self._required.items():
+        """Yield each kind with the seconds since its store was last known to be in step."""
+        for kind, store in self._stores.items():
             age_s = store.age_s()
             if age_s is not None:
                 yield kind, age_s

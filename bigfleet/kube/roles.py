@@ -47,6 +47,7 @@ class RbacRole:
 
 LEADER_ELECT: Final = "leader-elect"
 POD_EVENTS: Final = "pod-events"
+WATCH_PODS: Final = "watch-pods"
 
 _EVENTS: Final = RbacRule(EVENTS.group, (EVENTS.plural,), ("create", "patch"))
 _LEASE: Final = RbacRule(LEASES.group, (LEASES.plural,), ("get", "create", "update"), LEADER_ELECT)
@@ -64,6 +65,7 @@ OPERATOR: Final = RbacRole(
         RbacRule(_GROUP, (f"{UPCOMING_NODES.plural}/status",), ("patch",)),
         RbacRule(NODES.group, (NODES.plural,), ("list", "watch", "patch")),
         RbacRule(PODS.group, (PODS.plural,), ("list",)),
+        RbacRule(PODS.group, (PODS.plural,), ("watch",), WATCH_PODS),
         RbacRule(PODS.group, (f"{PODS.plural}/eviction",), ("create",)),
         _EVENTS,
     ),

@@ -1,9 +1,12 @@
-"""What the operator knows of its cluster: four kinds, listed and watched.
+"""What the operator knows of its cluster: four kinds, and pods if it may, listed and watched.
 
-Rules: `operator#start-order`, `operator#node-identity`, `operator#kubernetes-client`.
+Must never: hold up the start for want of pods; an installation whose role is older goes on without them.
+Rules: `operator#start-order`, `operator#pod-cache`, `operator#node-identity`, `operator#kubernetes-client`; ADR-0266.
 """
 
-from bigfleet.aio.clock import Clock
+from typing import Final
+
+from bigfleet.aio.clock import Clock, timeout
 from bigfleet.aio.rng import Rng
 from bigfleet.kube.cache_set import CacheSet
 from bigfleet.kube.client import KubeClient, Selection
@@ -12,13 +15,15 @@ from bigfleet.kube.resources import (
     AVAILABLE_CAPACITIES,
     CAPACITY_REQUESTS,
     NODES,
+    PODS,
     UPCOMING_NODES,
     ObjectKey,
 )
-from bigfleet.kube.store import Store
+from bigfleet.kube.store import IndexKeys, Store
 from bigfleet.kube.transport import Document
 from bigfleet.operator.core.contribution import Contributions
 from bigfleet.operator.core.names import upcoming_name
+from bigfleet.operator.core.pods import ClusterPod, ClusterPods
 from bigfleet.operator.core.request_status import RequestView, view_of
 from bigfleet.operator.core.views import (
     CapacityView,
@@ -30,12 +35,21 @@ from bigfleet.operator.core.views import (
     upcoming_node_view,
 )
 
+PODS_STALE_S: Final = 180.0
+"""Without the right to watch the first list stays for ever; a watch that lives says something every two minutes."""
+
 
 class OperatorCaches(CacheSet):
-    """The four stores; also the `NodeLookup` of `bigfleet.operator.core.node_identity`."""
+    """The stores; also the `NodeLookup` of `bigfleet.operator.core.node_identity`."""
 
     def __init__(
-        self, client: KubeClient, clock: Clock, rng: Rng, policy: ReflectorPolicy | None = None
+        self,
+        client: KubeClient,
+        clock: Clock,
+        rng: Rng,
+        policy: ReflectorPolicy | None = None,
+        *,
+        watch_pods: bool = False,
     ) -> None:
         super().__init__(client, clock, policy)
         contributions = Contributions()
@@ -44,7 +58,12 @@ class OperatorCaches(CacheSet):
             metadata = document["metadata"]
             return view_of(metadata, document.get("status"), contributions.of(metadata, document.get("spec")))
 
-        self.requests: Store[RequestView] = Store(request_view, clock=clock)
+        by_pod: dict[str, IndexKeys[RequestView]] = {
+            "pod": lambda view: [view.pod_uid] if view.pod_uid else []
+        }
+        self.requests: Store[RequestView] = Store(
+            request_view, clock=clock, indexes=by_pod if watch_pods else None
+        )
         self.upcoming: Store[UpcomingNodeView] = Store(
             upcoming_node_view,
             clock=clock,
@@ -72,6 +91,47 @@ class OperatorCaches(CacheSet):
             (NODES, self.nodes),
         ):
             self.fill(store, Selection(resource), rng.stream(f"reflector {resource.plural}"))
+        self.pods: Store[ClusterPod] | None = None
+        """None without `--watch-pods`. Until it is synchronised it says nothing about the cluster."""
+        if watch_pods:
+            self.pods = Store(
+                ClusterPods().of,
+                clock=clock,
+                indexes={
+                    "node": lambda pod: [pod.node] if pod.node else [],
+                    "stuck": lambda pod: ["yes"] if pod.is_stuck else [],
+                },
+            )
+            self.fill(self.pods, Selection(PODS), rng.stream("reflector pods"), required=False)
+
+    async def wait_for_pods(self, seconds: float) -> bool:
+        """Return whether pods are complete, after so many seconds at most; True at once if none are watched."""
+        if self.pods is None:
+            return True
+        try:
+            async with timeout(self._clock, seconds):
+                await self.pods.wait_synced()
+        except TimeoutError:
+            return False
+        return True
+
+    @property
+    def known_pods(self) -> Store[ClusterPod] | None:
+        """The pods if they are watched, complete, and not older than what the watch of a live API server leaves unsaid."""
+        age_s = self.pods.age_s() if self.pods is not None else None
+        return self.pods if age_s is not None and age_s < PODS_STALE_S else None
+
+    def pods_on(self, node: str) -> tuple[ClusterPod, ...]:
+        """Return the pods that are bound to a Node, and not finished."""
+        return self.pods.by_index("node", node) if self.pods is not None else ()
+
+    def stuck_pods(self) -> tuple[ClusterPod, ...]:
+        """Return the pods of which the scheduler says that no node takes them."""
+        return self.pods.by_index("stuck", "yes") if self.pods is not None else ()
+
+    def requests_of(self, pod: ClusterPod) -> tuple[RequestView, ...]:
+        """Return the requests that say which pod they are for, as those of the pod controller do."""
+        return self.requests.by_index("pod", pod.uid) if self.pods is not None else ()
 
     def upcoming_of(self, machine_id: str) -> UpcomingNodeView | None:
         """Return the UpcomingNode of a machine."""

@@ -62,7 +62,9 @@ class ClusterOperator:
         self._net, self._renderer, self._on_synced = net, renderer, on_synced
         self._log = structlog.get_logger("bigfleet.operator")
         self._metrics = metrics
-        self.caches = caches = OperatorCaches(client, clock, rng, reflector_policy)
+        self.caches = caches = OperatorCaches(
+            client, clock, rng, reflector_policy, watch_pods=options.watch_pods
+        )
         self.state = SessionState(clock, metrics)
         self._recorder = EventRecorder(client, _COMPONENT, clock=clock, host=host)
         retry = WriteRetry(clock, rng.stream("writes"))
@@ -141,6 +143,11 @@ class ClusterOperator:
 
     async def _work(self) -> None:
         await self.caches.wait_synced(self._options.cache_sync_timeout_s)
+        if not await self.caches.wait_for_pods(self._options.pod_patience_s):
+            self._log.warning(
+                "pods_not_listed",
+                why="the role may lack watch on pods; demand is sent without what pods tell",
+            )
         self._on_synced()
         self._log.info("caches_synced", requests=len(self.caches.requests), nodes=len(self.caches.nodes))
         self._reclaims.resume_drains()

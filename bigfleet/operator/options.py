@@ -20,6 +20,8 @@ OUTBOX_BETWEEN_ROLLUPS: Final = 64
 BLOB_DEADLINE_S: Final = 25.0
 """The shard waits 30 s for a blob; a later answer is useless."""
 CORDON_PATIENCE_S: Final = 5.0
+POD_PATIENCE_S: Final = 60.0
+"""How long the start waits for the list of pods once the others are complete. Not for ever: an older role has no right to it."""
 READY_WITHOUT_SESSION_S: Final = 60.0
 
 
@@ -34,6 +36,8 @@ class OperatorOptions:
     rollup_max_delay_s: float = 1.0
     ack_concurrency: int = 16
     cache_sync_timeout_s: float = 600.0
+    watch_pods: bool = True
+    pod_patience_s: float = POD_PATIENCE_S
     orphan_sweep: bool = True
     sweep_patience_s: float = PATIENCE_S
     silence_s: float = 30.0

@@ -34,6 +34,7 @@ ROWS: tuple[Value, ...] = (
     whole("ackConcurrency", 16, "Requests that are acknowledged at once; 64 above 1,000 pending", least=1),
     duration("rollupInterval", "10s", "Time between two roll-ups"),
     duration("cacheSyncTimeout", "10m", "How long the first lists of the cluster's objects may take"),
+    switch("watchPods", True, "Keep a small part of every pod, to learn what nodes must hold beside it"),
     switch("orphanSweep", True, "Delete UpcomingNodes of machines that left while nobody listened"),
     switch(
         "crds.install",

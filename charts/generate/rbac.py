@@ -9,9 +9,9 @@ from typing import Final
 
 import yaml
 
-from bigfleet.kube.roles import LEADER_ELECT, POD_EVENTS, RbacRole, RbacRule
+from bigfleet.kube.roles import LEADER_ELECT, POD_EVENTS, WATCH_PODS, RbacRole, RbacRule
 
-_VALUES: Final = {LEADER_ELECT: "leaderElect", POD_EVENTS: "podEvents"}
+_VALUES: Final = {LEADER_ELECT: "leaderElect", POD_EVENTS: "podEvents", WATCH_PODS: "watchPods"}
 
 
 def rules_template(role: RbacRole, head: str) -> str:

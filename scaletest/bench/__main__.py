@@ -23,6 +23,7 @@ from scaletest.bench.bars import (
     GROWTH_BARS,
     INVENTORY_BARS,
     KARPENTER_BARS,
+    OPEN_DEMAND_BARS,
     REACTION_BARS,
     RECOVERY_BARS,
     REFERENCE_BARS,
@@ -33,6 +34,7 @@ from scaletest.bench.bars import (
     growth_values,
     judge,
     karpenter_values,
+    open_demand_values,
     reaction_values,
     recovery_values,
     siege_values,
@@ -113,6 +115,12 @@ def _shapes(_machines: int) -> Part:
     gangs = _child("scaletest.bench.engine", "gang-heavy", "full_pass,zero_change,churn_local,cold_bring_up")
     others = _child("scaletest.bench.engine", ",".join(SPECIAL_PLANS))
     return {"reports": [*gangs, *others]}, []
+
+
+def _open_demand(_machines: int) -> Part:
+    """Tens of thousands of needs that nothing covers yet: the shapes that the original published figures for, and ours."""
+    measured: Figures = _child("scaletest.bench.open_demand")
+    return measured, judge(OPEN_DEMAND_BARS, open_demand_values(measured["shapes"]))
 
 
 def _karpenter(_machines: int) -> Part:
@@ -201,6 +209,7 @@ PARTS: Mapping[str, Callable[[int], Part]] = {
     "engine": _engine,
     "growth": _growth,
     "shapes": _shapes,
+    "open-demand": _open_demand,
     "karpenter": _karpenter,
     "reference": _reference,
     "shard": _shard,

@@ -99,6 +99,20 @@ SIEGE_BARS = (
     Bar(20, "siege: memory left above normal", "MB", must=50),
     Bar(20, "siege: log a minute", "bytes", must=1_000_000),
 )
+OPEN_DEMAND_BARS = (
+    Bar(21, "Phase1_Realistic_50K, pods", "units", must=1.5, aim=0.6),
+    Bar(21, "Phase1_Realistic_50K, machines", "units", must=1.5, aim=0.6),
+    Bar(21, "Phase1_AllSame_50K", "units", must=1.5),
+    Bar(21, "Phase1_Uber5K_LateRun", "units", must=0.03),
+    Bar(21, "Phase3_HighDemand", "units", must=2),
+    Bar(21, "Phase3_M29Shape", "units", must=0.4),
+    Bar(21, "ShardCycle_Steady_50K", "units", must=1.5),
+    Bar(21, "ShardCycle_Steady_100K", "units", must=1.5),
+    Bar(21, "ShardCycle_Steady_500K", "units", must=1.5),
+    Bar(21, "one of 50 clusters changed, pods", "full passes", must=0.2),
+    Bar(21, "one of 50 clusters changed, machines", "full passes", must=0.2),
+    Bar(21, "ZoneLoss_225K", "units", must=3),
+)
 KARPENTER_BARS = (Bar(21, "10,000 diverse pods, list to actions", "units", must=13.5),)
 REFERENCE_BARS = (Bar(11, "speed against the plain model", "times", must=1000, at_least=True),)
 
@@ -182,6 +196,22 @@ def siege_values(measured: Mapping[str, Any]) -> dict[str, float]:
     return {
         bar.name: max(attack[key] for attack in attacks) for bar, key in zip(SIEGE_BARS, keys, strict=True)
     }
+
+
+def open_demand_values(shapes: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What the bars on open demand look at: full passes in units, and what a change of one cluster costs beside one."""
+    units = {
+        (shape["shape"], result["name"]): result["units"] for shape in shapes for result in shape["results"]
+    }
+    values = {shape: figure for (shape, name), figure in units.items() if name == "full_pass"}
+    for form in ("pods", "machines"):
+        shape = f"Phase1_Realistic_50K, {form}"
+        changed, full = units.get((shape, "one_changed")), units.get((shape, "full_pass"))
+        if changed is not None and full:
+            values[f"one of 50 clusters changed, {form}"] = changed / full
+    if ("ZoneLoss_225K", "one_changed") in units:
+        values["ZoneLoss_225K"] = units["ZoneLoss_225K", "one_changed"]
+    return values
 
 
 def karpenter_values(measured: Mapping[str, Any]) -> dict[str, float]:

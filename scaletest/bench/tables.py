@@ -42,6 +42,10 @@ def tables(measured: Measured, name: str) -> Iterator[str]:
         yield ""
         yield from _attacks(measured)
         return
+    if "shapes" in measured:
+        yield ""
+        yield from _shapes(measured)
+        return
     for key, value in measured.items():
         for inner in value if isinstance(value, list) else [value]:
             if isinstance(inner, dict):
@@ -72,6 +76,38 @@ def _attacks(measured: Measured) -> Iterator[str]:
         times = (f"{attack[f'cycle_{share}_times']:g}×" for share in ("p50", "p99"))
         memory = (attack["peak_above_normal_mb"], attack["left_above_normal_mb"])
         yield _ATTACK.format(name, attack["ack_p99_s"], *times, *memory, attack["log_bytes_per_minute"])
+
+
+_SHAPE = "{:<30} {:>9} {:>7} {:>8} {:>10} {:>10} {:>10} {:>10} {:>10}"
+
+
+def _shapes(measured: Measured) -> Iterator[str]:
+    """What the shapes of open demand cost, in units, beside what the original published on its own hardware."""
+    heads = (
+        "shape",
+        "machines",
+        "needs",
+        "actions",
+        "full pass",
+        "CPU ms",
+        "all read",
+        "one changed",
+        "published",
+    )
+    yield _SHAPE.format(*heads)
+    for shape in measured["shapes"]:
+        results = {result["name"]: result for result in shape["results"]}
+        units = {name: f"{result['units']:.3g}" for name, result in results.items()}
+        shown = results.get("full_pass", results["one_changed"])
+        yield _SHAPE.format(
+            shape["shape"],
+            *(shape[name] for name in ("machines", "needs", "actions")),
+            units.get("full_pass", "–"),
+            f"{shown['cpu_ms']['median']:.4g}",
+            units.get("read_pass", "–"),
+            units["one_changed"],
+            shape["published"] or "–",
+        )
 
 
 _DIVERSE = "{:>8} {:>6} {:>10} {:>8} {:>10} {:>14} {:>14}"

@@ -9,6 +9,7 @@ import yaml
 from bigfleet.kube.roles import (
     LEADER_ELECT,
     POD_EVENTS,
+    WATCH_PODS,
     RbacRole,
 )
 from bigfleet.kube.roles import (
@@ -47,8 +48,9 @@ def deployment(rendered: Rendered) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("chart", "role", "values", "flags"),
     [
-        (OPERATOR, OPERATOR_ROLE, {}, set()),
-        (OPERATOR, OPERATOR_ROLE, {"leaderElect": True}, {LEADER_ELECT}),
+        (OPERATOR, OPERATOR_ROLE, {}, {WATCH_PODS}),
+        (OPERATOR, OPERATOR_ROLE, {"watchPods": False}, set()),
+        (OPERATOR, OPERATOR_ROLE, {"leaderElect": True}, {LEADER_ELECT, WATCH_PODS}),
         (POD_CONTROLLER, POD_CONTROLLER_ROLE, {}, {POD_EVENTS}),
         (POD_CONTROLLER, POD_CONTROLLER_ROLE, {"podEvents": False}, set()),
         (POD_CONTROLLER, POD_CONTROLLER_ROLE, {"leaderElect": True}, {POD_EVENTS, LEADER_ELECT}),

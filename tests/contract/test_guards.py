@@ -100,7 +100,7 @@ def test_a_reserved_number_that_is_used_again_does_not_compile(
 
 def test_a_free_number_compiles_where_a_reserved_one_does_not(checkout: Path) -> None:
     head = "message CapacityNeed {\n"
-    edit(checkout, "capacity", head, f"{head}  // Taken anew.\n  string taken_anew = 1000;\n")
+    edit(checkout, "capacity", head, f"{head}  // Taken anew.\n  string taken_anew = 1002;\n")
     assert buf("build", checkout / "proto").returncode == 0
 
 

@@ -97,6 +97,6 @@ def bind(cluster: Cluster, role: RbacRole, user: str, flags: frozenset[str]) -> 
 def grant_roles(cluster: Cluster) -> None:
     """Install our kinds, and give each of our programs' accounts exactly its role."""
     cluster.install_crds(definition.manifest() for definition in DEFINITIONS)
-    flags = frozenset({roles.LEADER_ELECT, roles.POD_EVENTS})
+    flags = frozenset({roles.LEADER_ELECT, roles.POD_EVENTS, roles.WATCH_PODS})
     bind(cluster, roles.OPERATOR, OPERATOR, flags)
     bind(cluster, roles.POD_CONTROLLER, CONTROLLER, flags)

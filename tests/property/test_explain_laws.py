@@ -133,7 +133,7 @@ def preemption_adds_up(cycle: DecidedCycle, explanation: NeedExplanation) -> Non
     assert found is not None
     freed = ZERO
     for machine_id in (*found.in_flight, *(victim.machine.id for victim in found.taken)):
-        freed += cycle.machines[machine_id].shape.capacity
+        freed += explanation.verdict.need.counted(cycle.machines[machine_id].shape)
     left = explanation.verdict.deficit - freed
     assert left == explanation.open_after_preemption
     if not left.is_zero:

@@ -161,7 +161,7 @@ def summarize_fleet(cycle: RecordCycle, checker: FitChecker) -> FleetSummary:
             fitting[state] += size
         if record.group.holder == checker.place:
             taken[state] += size
-            offered[state] += record.first.shape.capacity.scaled(size)
+            offered[state] += checker.need.counted(record.first.shape).scaled(size)
     return FleetSummary(
         fitting,
         taken,

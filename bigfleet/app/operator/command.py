@@ -60,6 +60,10 @@ class OperatorSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_OPERATOR_"):
     cache_sync_timeout: Duration = Field(
         default=600.0, description="longest time of the initial lists of the cluster's objects"
     )
+    watch_pods: bool = Field(
+        default=True,
+        description="keep a small part of every pod, to learn what nodes must hold beside the pods that ask for capacity",
+    )
     orphan_sweep: bool = Field(
         default=True,
         description="delete UpcomingNodes of machines that left while the operator was not connected",

@@ -85,6 +85,7 @@ def options_of(settings: OperatorSettings) -> OperatorOptions:
         rollup_max_delay_s=settings.rollup_max_delay,
         ack_concurrency=settings.ack_concurrency,
         cache_sync_timeout_s=settings.cache_sync_timeout,
+        watch_pods=settings.watch_pods,
         orphan_sweep=settings.orphan_sweep,
         shutdown_grace_s=settings.shutdown_grace,
     )

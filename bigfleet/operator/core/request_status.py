@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bigfleet.kube.crds.capacity_request import ACKNOWLEDGED, IN_ROLL_UP, PENDING, REPORTED
+from bigfleet.kube.crds.capacity_request import ACKNOWLEDGED, IN_ROLL_UP, OWNED_BY_POD, PENDING, REPORTED
 from bigfleet.operator.core.contribution import Contribution
 from bigfleet.operator.core.refusal import RequestRefusal
 
@@ -25,6 +25,8 @@ class RequestView:
     marked_reason: str  # of the condition Reported if that is False, else empty
     marked_generation: int
     found: Contribution | RequestRefusal
+    pod_uid: str = ""
+    """The pod it is for; empty for a request that does not say."""
 
     @property
     def wants_acknowledgement(self) -> bool:
@@ -54,7 +56,14 @@ def view_of(metadata: Mapping[str, Any], status: object, found: Contribution | R
         marked_reason=reason,
         marked_generation=generation,
         found=found,
+        pod_uid=_pod_uid(metadata),
     )
+
+
+def _pod_uid(metadata: Mapping[str, Any]) -> str:
+    labels, owners = metadata.get("labels") or {}, metadata.get("ownerReferences") or ()
+    owner = next((str(owner.get("uid", "")) for owner in owners if owner.get("kind") == "Pod"), "")
+    return str(labels.get(OWNED_BY_POD) or owner)
 
 
 def acknowledged_status(view: RequestView, now: str) -> dict[str, Any]:

@@ -4,10 +4,16 @@ Must never: raise, whatever an object holds; other writers exist.
 Rules: `operator#reflector`, `operator#store`.
 """
 
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.frames import Taint
+from bigfleet.model.frozen_map import NO_TEXTS, FrozenMap
+from bigfleet.model.quantity import parse_quantity
+from bigfleet.model.resources import ZERO, Resources
 from bigfleet.operator.core.names import CORDONED_BY, MACHINE_ID, RECLAIM_DEADLINE, RECLAIM_ID, machine_of
 
 # Any: parts of JSON documents, compared and written back as they came.
@@ -50,8 +56,20 @@ class CapacityView:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeShape:
+    """What of a Node decides which pods it takes."""
+
+    name: str
+    labels: FrozenMap[str] = NO_TEXTS
+    allocatable: Resources = ZERO
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
-    """A Node: its names, and the annotations of a reclaim."""
+    """A Node: its names, the annotations of a reclaim, and what it offers to pods."""
 
     name: str
     uid: str
@@ -61,6 +79,7 @@ class NodeView:
     reclaim_id: str = ""
     reclaim_deadline: str = ""
     cordoned_by: str = ""
+    shape: NodeShape = field(default=NodeShape(""), compare=False)
 
     def provider_ids(self) -> tuple[str, ...]:
         """The provider id and, if it is a path, its last part; shards may use either."""
@@ -103,7 +122,36 @@ def node_view(document: Part) -> NodeView:
         reclaim_id=str(annotations.get(RECLAIM_ID) or ""),
         reclaim_deadline=str(annotations.get(RECLAIM_DEADLINE) or ""),
         cordoned_by=str(annotations.get(CORDONED_BY) or ""),
+        shape=_node_shape(metadata["name"], labels, spec, part(document.get("status"))),
     )
+
+
+def _node_shape(name: str, labels: Part, spec: Part, status: Part) -> NodeShape:
+    return NodeShape(
+        name=name,
+        labels=FrozenMap({sys.intern(str(key)): sys.intern(str(value)) for key, value in labels.items()}),
+        allocatable=_amounts(part(status.get("allocatable"))),
+        taints=tuple(
+            Taint(str(item.get("key", "")), str(item.get("value") or ""), str(item.get("effect", "")))
+            for item in spec.get("taints") or ()
+            if isinstance(item, Mapping)
+        ),
+        unschedulable=spec.get("unschedulable") is True,
+        ready=any(
+            isinstance(item, Mapping) and item.get("type") == "Ready" and item.get("status") == "True"
+            for item in status.get("conditions") or ()
+        ),
+    )
+
+
+def _amounts(texts: Part) -> Resources:
+    found: dict[str, int] = {}
+    for name, text in texts.items():
+        try:
+            found[sys.intern(name)] = max(0, parse_quantity(str(text)))
+        except InvalidFieldError:
+            continue  # the kubelet writes none such; another writer may
+    return Resources(found)
 
 
 def provider_ids(provider_id: str) -> tuple[str, ...]:

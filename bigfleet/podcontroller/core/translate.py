@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bigfleet.kube.crds.schema import MAX_RESOURCES
+from bigfleet.kube.pod_request import pod_request
 from bigfleet.podcontroller.core.affinity import co_location_of, spread_of
 from bigfleet.podcontroller.core.penalties import PenaltyDefaults, penalties_of
-from bigfleet.podcontroller.core.pod_request import pod_request
 from bigfleet.podcontroller.core.requirements import Inexact, requirements_of
 
 Document = dict[str, Any]

@@ -18,6 +18,11 @@
 - apiGroups: ['']
   resources: [pods]
   verbs: [list]
+{{- if .Values.watchPods }}
+- apiGroups: ['']
+  resources: [pods]
+  verbs: [watch]
+{{- end }}
 - apiGroups: ['']
   resources: [pods/eviction]
   verbs: [create]

@@ -132,8 +132,10 @@ class Fleet:
     def start_cluster_programs(
         self, cluster_id: str, tls: TlsFiles | None = None, *flags: str
     ) -> tuple[RunningProgram, RunningProgram]:
-        operator = self.start_operator(cluster_id, tls, *flags)
-        controller = self.run(
+        return self.start_operator(cluster_id, tls, *flags), self.start_pod_controller(cluster_id)
+
+    def start_pod_controller(self, cluster_id: str) -> RunningProgram:
+        return self.run(
             "bigfleet-unschedulable-pod-controller",
             f"--kubeconfig={self.clusters[cluster_id].kubeconfig(CONTROLLER)}",
             "--metrics-addr=127.0.0.1:0",
@@ -141,7 +143,6 @@ class Fleet:
             "--qps=200",
             "--burst=400",
         )
-        return operator, controller
 
     def start_operator(self, cluster_id: str, tls: TlsFiles | None = None, *flags: str) -> RunningProgram:
         cluster = self.clusters[cluster_id]

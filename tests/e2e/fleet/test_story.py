@@ -99,10 +99,14 @@ async def test_a_gang_gathers_in_the_one_zone_that_holds_it(
     async with fleet(clean_clusters[:1], tmp_path) as one:
         provider = one.start_provider([pool("a", 3), pool("b", 4, zones=["zone-b"])])
         one.start_shard(provider)
-        one.start_cluster_programs("prod-1")
+        one.start_pod_controller("prod-1")
         term = {"labelSelector": {"matchLabels": {"app": "train"}}, "topologyKey": ZONE}
         affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
         one.deploy("train", 4, cpu="7500m", affinity=affinity, nodeSelector={TYPE: "metal.8"})
+        # A first roll-up with one pod of the gang could choose the other zone, and once that pod runs there, the scheduler
+        # wants the others beside it for minutes.
+        await one.until("the whole gang asks", lambda: len(one.requests()) == 4)
+        one.start_operator("prod-1")
         await one.until("four pods run", lambda: len(one.running()) == 4)
         zones = {item["metadata"]["name"]: item["metadata"]["labels"][ZONE] for item in one.nodes()}
         assert {zones[item["spec"]["nodeName"]] for item in one.running()} == {"zone-b"}

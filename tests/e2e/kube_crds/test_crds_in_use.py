@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from bigfleet.kube.crds.definitions import DEFINITIONS
-from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS, RbacRole
+from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS, WATCH_PODS, RbacRole
 from tests.e2e.kube_crds.lax import original
 from tests.support.control_plane.client import MERGE_PATCH
 from tests.support.control_plane.cluster import Cluster
@@ -164,7 +164,7 @@ ASKED = [
 
 
 @pytest.mark.parametrize(
-    ("role", "flags"), [(OPERATOR, {LEADER_ELECT}), (POD_CONTROLLER, {LEADER_ELECT, POD_EVENTS})]
+    ("role", "flags"), [(OPERATOR, {LEADER_ELECT, WATCH_PODS}), (POD_CONTROLLER, {LEADER_ELECT, POD_EVENTS})]
 )
 def test_the_server_takes_a_role_for_exactly_what_its_table_says(
     cluster: Cluster, namespace: str, role: RbacRole, flags: set[str]

@@ -62,11 +62,13 @@ async def test_a_killed_api_server_is_ridden_out_and_a_list_in_between_is_gone(
                 await w.client.list_page(selection, limit=3, token=first.next_token)
             except GoneError:
                 return True
-            # The server compacts every second, and loses its own snapshots when it is restarted.
+            # The server loses its own snapshots when it is restarted. It compacts each second up to where it was a
+            # second before, so it needs some seconds of work in between.
             await asyncio.to_thread(bare.restart_api_server)
+            await asyncio.sleep(3)
             return False
 
-        await w.until("the list is gone", is_gone)
+        await w.until("the list is gone", is_gone, seconds=180)
         await w.becomes_equal()
         assert w.reflector.counts.failures > 0
         assert lowest >= 10  # no dip while the server was away

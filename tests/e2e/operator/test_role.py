@@ -17,7 +17,7 @@ from bigfleet.kube.client import KubeClient
 from bigfleet.kube.http_transport import HttpTransport
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.login import Login, find_target
-from bigfleet.kube.roles import OPERATOR
+from bigfleet.kube.roles import OPERATOR, WATCH_PODS
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.cluster_operator import ClusterOperator
 from bigfleet.operator.core.bootstrap import StubRenderer
@@ -62,7 +62,7 @@ async def everything(world: Bench, transport: Denied) -> None:
 async def test_without_one_verb_something_is_denied(world: Bench, right: tuple[str, str]) -> None:
     resource, verb = right
     name = f"operator-{resource.replace('/', '-')}-{verb}"
-    bind(world.cluster, replace(less(CLUSTER_WIDE, resource, verb), name=name), name, frozenset())
+    bind(world.cluster, replace(less(CLUSTER_WIDE, resource, verb), name=name), name, frozenset({WATCH_PODS}))
     target = find_target(os.environ, SystemDisk(), kubeconfig=str(world.cluster.kubeconfig()))
     login = Login(replace(target, impersonate=name), SystemDisk(), SystemClock())
     transport = Denied(HttpTransport(login))

@@ -11,6 +11,7 @@ from scaletest.bench.bars import (
     GROWTH_BARS,
     INVENTORY_BARS,
     KARPENTER_BARS,
+    OPEN_DEMAND_BARS,
     REACTION_BARS,
     RECOVERY_BARS,
     REFERENCE_BARS,
@@ -21,10 +22,13 @@ from scaletest.bench.bars import (
     growth_values,
     judge,
     karpenter_values,
+    open_demand_values,
     reaction_values,
     recovery_values,
     siege_values,
 )
+from scaletest.bench.open_demand import ZONE_LOSS
+from scaletest.bench.open_worlds import OPEN_WORLDS
 
 ALL = (
     *INVENTORY_BARS,
@@ -38,6 +42,7 @@ ALL = (
     *REACTION_BARS,
     *RECOVERY_BARS,
     *SIEGE_BARS,
+    *OPEN_DEMAND_BARS,
     *KARPENTER_BARS,
 )
 
@@ -82,6 +87,19 @@ def test_every_bar_finds_its_value_among_the_figures() -> None:
         "zero-change cycle, 50k to 500k": 2.0,
     }
     assert set(growth) == {bar.name for bar in GROWTH_BARS}
+
+
+def test_the_bars_on_open_demand_find_their_values() -> None:
+    def measured(shape: str, **units: float) -> dict[str, object]:
+        return {"shape": shape, "results": [{"name": name, "units": cost} for name, cost in units.items()]}
+
+    shapes = [measured(name, full_pass=2.0, one_changed=0.5) for name in OPEN_WORLDS]
+    values = open_demand_values([*shapes, measured(ZONE_LOSS, one_changed=2.5)])
+    assert {bar.name for bar in OPEN_DEMAND_BARS} <= set(values)
+    assert values["Phase1_Realistic_50K, pods"] == 2.0
+    assert values["one of 50 clusters changed, pods"] == 0.25
+    assert values[ZONE_LOSS] == 2.5
+    assert open_demand_values([]) == {}
 
 
 def test_the_bars_on_reaction_and_recovery_find_their_values() -> None:

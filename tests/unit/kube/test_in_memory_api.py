@@ -16,7 +16,7 @@ from bigfleet.kube.errors import (
     NotFoundError,
 )
 from bigfleet.kube.eviction import EvictionVerdict, evict
-from bigfleet.kube.resources import CAPACITY_REQUESTS, NODES, PODS, UPCOMING_NODES, ObjectKey
+from bigfleet.kube.resources import CAPACITY_REQUESTS, EVENTS, NODES, PODS, UPCOMING_NODES, ObjectKey
 from bigfleet.kube.roles import OPERATOR
 from bigfleet.kube.transport import ApiCall, Document
 from bigfleet.testing.loop import run_virtual
@@ -210,7 +210,7 @@ def test_a_role_allows_what_it_says_and_nothing_else() -> None:
         with pytest.raises(ForbiddenError, match="cannot get"):
             await world.client.get(NODES, ObjectKey("", "n"))
         with pytest.raises(ForbiddenError, match="cannot watch"):
-            async with world.client.watch(Selection(PODS), resource_version="1", timeout_s=10):
+            async with world.client.watch(Selection(EVENTS), resource_version="1", timeout_s=10):
                 pass
 
     run_virtual(main())

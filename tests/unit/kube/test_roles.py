@@ -1,6 +1,6 @@
 """The roles are exactly the table of `operator#roles`."""
 
-from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS, RbacRole
+from bigfleet.kube.roles import LEADER_ELECT, OPERATOR, POD_CONTROLLER, POD_EVENTS, WATCH_PODS, RbacRole
 from tests.support.rbac import cluster_role, namespace_role
 
 OURS = "bigfleet.lucy.sh"
@@ -45,7 +45,8 @@ def test_the_operator_may_do_exactly_this() -> None:
         ("", "events", "create patch"),
     )
     assert rights(OPERATOR) == wanted
-    assert rights(OPERATOR, LEADER_ELECT) == wanted | LEASES
+    pods = table(("", "pods", "watch"))
+    assert rights(OPERATOR, LEADER_ELECT, WATCH_PODS) == wanted | pods | LEASES
 
 
 def test_the_pod_controller_may_do_exactly_this() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
+from bigfleet.v1alpha1.capacity_pb2 import CapacityNeed
 from bigfleet.v1alpha1.coordinator_pb2 import (
     AssignDomain,
     CoordinatorInstruction,
@@ -29,7 +30,13 @@ from bigfleet.v1alpha1.coordinator_pb2 import (
     TransferOwnership,
 )
 from bigfleet.v1alpha1.provider_pb2 import Resources
-from bigfleet.v1alpha1.shard_pb2 import Acknowledgement, BootstrapRequest, ReclaimInstruction, ReclaimTarget
+from bigfleet.v1alpha1.shard_pb2 import (
+    Acknowledgement,
+    AvailableCapacityUpdate,
+    BootstrapRequest,
+    ReclaimInstruction,
+    ReclaimTarget,
+)
 from bigfleet.v1alpha1.shardread_pb2 import NeedCoverage, NeedView
 from tests.support.messages import contract_classes, old_peer_classes, without_additions
 
@@ -54,6 +61,8 @@ SUMMARY = ShardSummary(
     zones_left_out=3,
 )
 WITH_ADDITIONS: tuple[Message, ...] = (
+    CapacityNeed(priority=3, min_unit={"cpu": "1"}, max_units_per_machine=1, for_fragments=True),
+    AvailableCapacityUpdate(available_count=2, largest=[Resources(resources={"cpu": "8"})]),
     BootstrapRequest(request_id="r", cluster_id="blue", machine_id="m-1"),
     ReclaimInstruction(
         instruction_id="i",
@@ -73,7 +82,10 @@ WITH_ADDITIONS: tuple[Message, ...] = (
         shortfalls_left_out=4,
     ),
     Acknowledgement(
-        echo="rollup-refused", shard_epoch=5, problem="needs: found 60000 rows, allowed is at most 50000"
+        echo="rollup-refused",
+        shard_epoch=5,
+        problem="needs: found 60000 rows, allowed is at most 50000",
+        features=["pods"],
     ),
     SUMMARY,
     Shortfall(priority=5, age_cycles=6, min_unit={"cpu": "4", "memory": "1Gi", "gpu": "1"}),
@@ -123,7 +135,7 @@ def test_the_examples_set_every_addition_of_every_message_that_carries_one() -> 
         if field.number >= 1000
     }
     assert shown == carried
-    assert len(shown) == 33
+    assert len(shown) == 37
 
 
 def test_the_old_peer_knows_neither_the_additions_nor_what_only_they_lead_to() -> None:

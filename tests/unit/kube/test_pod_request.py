@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bigfleet.podcontroller.core.pod_request import pod_request
+from bigfleet.kube.pod_request import pod_request
 
 
 def container(restart: str = "", **requests: str) -> dict[str, Any]:

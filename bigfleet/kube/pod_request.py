@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from bigfleet.model.errors import InvalidFieldError
 from bigfleet.model.quantity_text import canonical_text, parse_with_family
+from bigfleet.model.resources import Resources
 
 # What `spec.resources` of a pod may set for the pod as a whole.
 _POD_LEVEL: Final = ("cpu", "memory")
@@ -36,6 +37,18 @@ _Amounts = dict[str, _Amount]
 
 def pod_request(spec: Mapping[str, Any]) -> dict[str, str]:
     """Return the requests of a pod by resource name, in order."""
+    return {
+        name: canonical_text(amount.nano, binary=amount.binary)
+        for name, amount in sorted(_request(spec).items())
+    }
+
+
+def pod_resources(spec: Mapping[str, Any]) -> Resources:
+    """Return the requests of a pod as amounts to calculate with."""
+    return Resources({name: max(0, amount.nano) for name, amount in _request(spec).items()})
+
+
+def _request(spec: Mapping[str, Any]) -> _Amounts:
     containers = _total(_requested(container) for container in spec.get("containers") or ())
     sidecars: _Amounts = {}
     peak: _Amounts = {}
@@ -51,8 +64,7 @@ def pod_request(spec: Mapping[str, Any]) -> dict[str, str]:
     for name, amount in _requested(spec).items():
         if name in _POD_LEVEL or name.startswith(_HUGE_PAGES):
             request[name] = amount
-    whole = _total((request, _read(spec.get("overhead"))))
-    return {name: canonical_text(amount.nano, binary=amount.binary) for name, amount in sorted(whole.items())}
+    return _total((request, _read(spec.get("overhead"))))
 
 
 def _requested(holder: Mapping[str, Any]) -> _Amounts:
