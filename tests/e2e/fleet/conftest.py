@@ -26,6 +26,7 @@ def clean_clusters(two_clusters: list[Cluster]) -> Iterator[list[Cluster]]:
     for cluster in two_clusters:
         for path in (
             f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments",
+            f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets",
             BUDGETS,
             f"/api/v1/namespaces/{NAMESPACE}/pods?gracePeriodSeconds=0",
             "/apis/bigfleet.lucy.sh/v1alpha1/upcomingnodes",

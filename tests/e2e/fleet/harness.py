@@ -233,28 +233,57 @@ class Fleet:
 
     # ---- making
 
-    def deploy(self, name: str, replicas: int, *, cpu: str, cluster_id: str = "prod-1", **spec: Any) -> None:
+    def deploy(
+        self,
+        name: str,
+        replicas: int,
+        *,
+        cpu: str,
+        memory: str = "1Gi",
+        cluster_id: str = "prod-1",
+        **spec: Any,
+    ) -> None:
+        """Make a Deployment of pods of one container; further fields of the pods' spec are given by name."""
+        spec = {**_container(cpu, memory), **spec}
+        self._make(cluster_id, "Deployment", name, {"replicas": replicas}, spec)
+
+    def run_everywhere(self, name: str, *, cpu: str, memory: str, cluster_id: str = "prod-1") -> None:
+        """Make a DaemonSet."""
+        self._make(cluster_id, "DaemonSet", name, {}, _container(cpu, memory))
+
+    def _make(self, cluster_id: str, kind: str, name: str, own: Document, spec: Document) -> None:
         labels = {"app": name}
-        container = {
-            "name": "main",
-            "image": "registry.example/none",
-            "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}},
-        }
-        template = {
-            "metadata": {"labels": labels},
-            "spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **spec},
-        }
+        template = {"metadata": {"labels": labels}, "spec": {"terminationGracePeriodSeconds": 1, **spec}}
         body = {
             "apiVersion": "apps/v1",
-            "kind": "Deployment",
+            "kind": kind,
             "metadata": {"name": name},
-            "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
+            "spec": {**own, "selector": {"matchLabels": labels}, "template": template},
         }
-        self.clusters[cluster_id].admin.post(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", body)
+        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/{kind.lower()}s"
+        self.clusters[cluster_id].admin.post(path, body)
+
+    def roll_out(self, name: str, revision: str, surge: str, cluster_id: str = "prod-1") -> None:
+        """Let a Deployment replace all its pods, new ones first."""
+        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}"
+        rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": 0}}
+        template = {"metadata": {"annotations": {"example/revision": revision}}}
+        body = {"spec": {"strategy": rolling, "template": template}}
+        self.clusters[cluster_id].admin.patch(path, body)
 
     def scale(self, name: str, replicas: int, cluster_id: str = "prod-1") -> None:
         path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}"
         self.clusters[cluster_id].admin.patch(path, {"spec": {"replicas": replicas}})
+
+
+def _container(cpu: str, memory: str) -> Document:
+    """The containers of a pod that asks for so much."""
+    requests = {"cpu": cpu, "memory": memory}
+    return {
+        "containers": [
+            {"name": "main", "image": "registry.example/none", "resources": {"requests": requests}}
+        ]
+    }
 
 
 @asynccontextmanager

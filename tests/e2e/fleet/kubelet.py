@@ -84,7 +84,8 @@ class Kubelets:
 
     def _is_empty(self, cluster: Cluster, name: str) -> bool:
         found = cluster.admin.get(f"/api/v1/pods?fieldSelector=spec.nodeName%3D{name}")
-        return not found["items"]
+        # A daemon's pod goes with its node: its controller would put it there again, and nobody evicts it.
+        return all(_of_daemon(item) for item in found["items"])
 
     def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         # Any: what the control of the fake answers, as JSON has it.
@@ -94,6 +95,11 @@ class Kubelets:
         )
         with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310  as above
             return json.loads(answer.read() or b"null")
+
+
+def _of_daemon(pod: Mapping[str, Any]) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(owner["kind"] == "DaemonSet" for owner in owners)
 
 
 def _host(machine: Mapping[str, Any]) -> str:

@@ -1,0 +1,53 @@
+"""Every pod gets its node: worlds whose sum does not say how many machines they need, with everything real but the machines.
+
+The eight long ones write a line each into `worlds.jsonl` with `--evidence`; `python -m tests.e2e.fleet.worlds_table FILE` makes
+the table of the evidence page of them. `BIGFLEET_WORLDS_QUIET_S` says for how long each is watched once it is quiet; 600 if unset.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.fleet.harness import fleet, start_fleet_clusters
+from tests.e2e.fleet.worlds import WORLDS, World, play
+from tests.support.control_plane.cluster import Cluster
+
+pytestmark = pytest.mark.asyncio
+
+QUIET_S = float(os.environ.get("BIGFLEET_WORLDS_QUIET_S", "600"))
+MOST = 1.15
+
+
+@pytest.fixture
+def own_cluster(testbed_binary: Path) -> Iterator[list[Cluster]]:
+    """A cluster of one world: what one leaves behind would count in the next."""
+    clusters = start_fleet_clusters(testbed_binary, 1)
+    try:
+        yield clusters
+    finally:
+        for cluster in clusters:
+            cluster.stop()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
+async def test_every_pod_of_the_world_runs_and_then_nothing_moves(
+    world: World,
+    own_cluster: list[Cluster],
+    tmp_path: Path,
+    evidence: Callable[[str, Mapping[str, object]], None],
+) -> None:
+    async with fleet(own_cluster, tmp_path) as one:
+        found = await play(one, world, QUIET_S)
+        evidence("worlds.jsonl", found)
+        _judge(found)
+        assert one.refused() == []
+
+
+def _judge(found: Mapping[str, Any]) -> None:
+    assert found["all_run"], found
+    assert found["started_in_quiet"] == {}, found
+    assert found["times_best_price"] <= MOST, found
