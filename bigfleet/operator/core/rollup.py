@@ -126,7 +126,7 @@ class KeptDemand:
         """
         before, self._extras = self._extras, _extras_of(surplus, self._extras)
         differing = {
-            order for order in (*before, *self._extras) if before.get(order) != self._extras.get(order)
+            order: None for order in (*before, *self._extras) if before.get(order) != self._extras.get(order)
         }
         changed = False
         for order in differing:

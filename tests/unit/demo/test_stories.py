@@ -12,7 +12,7 @@ ENDINGS = {
         "Machines: 4 BareMetal machines already there",
         "two machines leave batch for train",
         "--need batch: Short nvidia.com/gpu=16 of nvidia.com/gpu=32: 2 running; 2 machines that could serve it are "
-        "in use and not to be preempted by it.",
+        "claimed by other needs.",
         "batch has all four again",
     ],
     "zone-loss": [
@@ -33,17 +33,17 @@ ENDINGS = {
         "all of it is in one rack",
     ],
     "provider-outage": [
-        "0:20  bigfleet status: The one need is covered",
-        "0:21  bigfleet status: 1 of 1 need is short: web is short 16 CPUs: provider unreachable; provider unreachable for 1 s",
+        "0:02  bigfleet status: The one need is covered",
+        "0:02  bigfleet status: 1 of 1 need is short: web is short 16 CPUs: provider unreachable; provider unreachable for 1 s",
         "connection refused; 2 actions wait; next attempt in 1 s",
         "--need web: Not covered: cpu=16 of cpu=32 missing (2 running, 2 wanted); the wanted ones do not come: provider "
         "unreachable",
-        "2:21  bigfleet status: 1 of 1 need is short: web is short 16 CPUs: provider unreachable; provider unreachable for 2 min",
+        "2:02  bigfleet status: 1 of 1 need is short: web is short 16 CPUs: provider unreachable; provider unreachable for 2 min",
         "nothing was drained",
         "calls in two minutes, at most 15",
-        "2:21  the provider is back",
-        "2:21  it has accepted the orders of web",
-        "2:21  bigfleet status: The one need is covered",
+        "2:02  the provider is back",
+        "2:03  it has accepted the orders of web",
+        "2:02  bigfleet status: The one need is covered",
         "web has its four machines",
     ],
     "operator-vanishes": [
