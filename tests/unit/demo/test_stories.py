@@ -43,7 +43,7 @@ ENDINGS = {
         "calls in two minutes, at most 15",
         "2:02  the provider is back",
         "2:03  it has accepted the orders of web",
-        "2:02  bigfleet status: The one need is covered",
+        "2:03  bigfleet status: The one need is covered",
         "web has its four machines",
     ],
     "operator-vanishes": [
