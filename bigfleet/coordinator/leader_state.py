@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from bigfleet.coordinator.core.delivery import DomainDelivery
 from bigfleet.coordinator.core.instructions import InstructionQueue
+from bigfleet.coordinator.core.partition import PartitionedDomains
 from bigfleet.coordinator.core.soft_state import ClockReading, SoftState
 from bigfleet.coordinator.core.tables import Tables
 
@@ -22,6 +23,7 @@ class LeaderState:
         self.soft = SoftState()
         self.queue = InstructionQueue(term, new_id)
         self.delivery = DomainDelivery(self.queue)
+        self.partition = PartitionedDomains(self.queue, self.soft)
         self.first_report: ClockReading | None = None
 
     def forget(self, shard: str) -> None:
@@ -29,6 +31,7 @@ class LeaderState:
         self.soft.forget(shard)
         self.queue.forget(shard)
         self.delivery.forget(shard)
+        self.partition.forget(shard)
 
     def blockers(self, tables: Tables) -> list[str]:
         """Return what keeps domains of shared providers from moving (`coordinator#domain-delivery`): ghosts, unsettled

@@ -16,6 +16,7 @@ from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.net import Health
 from bigfleet.coordinator.core import commands
 from bigfleet.coordinator.core.commands import KNOWN_LEVEL
+from bigfleet.coordinator.core.relearn import relearn
 from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
 from bigfleet.coordinator.core.tables import Tables
 from bigfleet.coordinator.leader_check import Leadership
@@ -69,7 +70,7 @@ class Maintenance:
         self._leadership, self._proposer = leadership, proposer
         self._clock, self._logger = clock, logger
         self._levels, self._known_level = levels, known_level
-        self._next_conflict_s = self._next_level_s = 0.0
+        self._next_conflict_s = self._next_level_s = self._next_dispute_s = 0.0
 
     async def run(self, health: Health) -> None:
         """Do what is due once a second, until cancelled."""
@@ -110,8 +111,10 @@ class Maintenance:
         def look(tables: Tables) -> tuple[bool, list[str]]:
             return tables.relearn, list(tables.shards)
 
-        relearn, shards = self._state_machine.read(look)
-        if not relearn or leader.first_report is None:
+        relearning, shards = self._state_machine.read(look)
+        if not relearning or leader.first_report is None:
+            return
+        if not await self._relearn(leader, now_s):
             return
         if now_s - leader.first_report.monotonic_s < RELEARN_S or not all(
             leader.soft.has_settled(shard) for shard in shards
@@ -119,6 +122,21 @@ class Maintenance:
             return
         await self._proposer.propose(commands.relearn_done())
         self._logger.info("relearning_done", shards=len(shards))
+
+    async def _relearn(self, leader: LeaderState, now_s: float) -> bool:
+        """Take over what the views of shards say; return whether nothing was left to do."""
+        found = self._state_machine.read(lambda tables: relearn(tables, leader.soft.views()))
+        if found.disputed and now_s >= self._next_dispute_s:
+            self._next_dispute_s = now_s + CONFLICT_LOG_S
+            self._logger.error(
+                "domains_disputed",
+                domains=[f"{key}={value}" for key, value in found.disputed[:20]],
+                count=len(found.disputed),
+                what="more than one shard holds each of these; nothing moves until one of them is removed as destroyed",
+            )
+        for command in found.commands:
+            await self._proposer.propose(command)
+        return not found.commands and not found.disputed
 
     async def _raise_level(self, now_s: float) -> None:
         level = self._state_machine.read(lambda tables: tables.level)

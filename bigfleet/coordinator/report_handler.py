@@ -49,6 +49,7 @@ class ReportHandler:
         self._log_receipt(report, receipt)
         if receipt.restarted:
             leader.delivery.restarted(report.shard_id)
+            leader.partition.restarted(report.shard_id)
         self._acknowledge(leader, report, now)
         self._derive(leader, report.shard_id, now)
         instructions = leader.queue.next_answer(report.shard_id)
@@ -110,22 +111,28 @@ class ReportHandler:
             instruction = leader.queue.acknowledge(report.shard_id, ack)
             if instruction is None or instruction.payload is None:
                 continue
-            leader.delivery.acknowledged(report.shard_id, instruction, ack, now.monotonic_s)
+            handled = leader.partition if leader.soft.shares_provider(report.shard_id) else leader.delivery
+            handled.acknowledged(report.shard_id, instruction, ack, now.monotonic_s)
             self._metrics.counter(
                 "bigfleet_coordinator_instructions_acked_total",
                 kind=PAYLOAD_KINDS[type(instruction.payload)],
                 outcome=ack.outcome.name.lower(),
             ).inc()
 
-    def _derive(self, leader: LeaderState, shard: str, now: ClockReading) -> None:
+    def _derive_unshared(self, leader: LeaderState, shard: str, now: ClockReading) -> None:
         def look(tables: Tables) -> tuple[bool, dict[tuple[str, str], None]]:
             return tables.relearn, dict(tables.domains_of_shard.get(shard, {}))
 
         relearn, desired = self._state_machine.read(look)
-        if relearn or leader.soft.shares_provider(shard):
-            return
+        if not relearn:
+            leader.delivery.derive(shard, desired, now.monotonic_s)
+
+    def _derive(self, leader: LeaderState, shard: str, now: ClockReading) -> None:
         dropped = leader.queue.dropped
-        leader.delivery.derive(shard, desired, now.monotonic_s)
+        if leader.soft.shares_provider(shard):
+            self._state_machine.read(lambda tables: leader.partition.derive(shard, tables, now.monotonic_s))
+        else:
+            self._derive_unshared(leader, shard, now)
         if leader.queue.dropped > dropped:
             self._metrics.counter("bigfleet_coordinator_instructions_dropped_total").inc(
                 leader.queue.dropped - dropped

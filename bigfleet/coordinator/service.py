@@ -89,6 +89,7 @@ class CoordinatorService:
     @allow(ADMIN)
     async def assign_domain(self, request: pb.AssignDomainRequest, call: Call) -> pb.AssignDomainResponse:
         _require(request, "topology_key", "topology_value", "shard_id")
+        self._check_key(request.shard_id, request.topology_key)
         command = commands.assign_domain(request.topology_key, request.topology_value, request.shard_id)
         _accepted(await self._proposer.propose(command, call))
         return pb.AssignDomainResponse()
@@ -194,6 +195,16 @@ class CoordinatorService:
         yield pb.SnapshotSaveChunk(meta_json=archive.meta.text())
         for offset in range(0, len(archive.state), CHUNK_BYTES):
             yield pb.SnapshotSaveChunk(data=archive.state[offset : offset + CHUNK_BYTES])
+
+    def _check_key(self, shard: str, key: str) -> None:
+        """Refuse a domain that would never count: its shard divides a shared provider by another key."""
+        state = self.leadership.require().soft.of(shard)
+        partition_key = "" if state is None or state.summary is None else state.summary.partition_key
+        if partition_key and key != partition_key:
+            raise RpcRefusedError(
+                Code.INVALID_ARGUMENT,
+                f"topology_key: found {key}, allowed is {partition_key}, the partition key of shard {shard}",
+            )
 
     def _blockers(self) -> list[str]:
         leader = self.leadership.current

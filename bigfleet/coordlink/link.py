@@ -20,10 +20,13 @@ from bigfleet.aio.net import Net
 from bigfleet.coordlink.core.acks import AckQueue
 from bigfleet.coordlink.core.domains import AssignedDomains
 from bigfleet.coordlink.core.instruction_handling import HandledInstruction, InstructionHandler
+from bigfleet.coordlink.core.obedience import SharedProvider, SharingShard, UnsharedProvider
 from bigfleet.coordlink.core.reporting import report_of
+from bigfleet.coordlink.core.view_schedule import ViewSchedule
 from bigfleet.coordlink.term_file import TermFile
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.instruction import Ack, Outcome, ReportAnswer
+from bigfleet.model.shard_report import OwnershipView
 from bigfleet.obs.metrics import Metrics
 from bigfleet.shard.core.views import ShardViews, TermMark
 from bigfleet.transport.coordinator import REPORT_SHARD
@@ -80,14 +83,21 @@ class CoordinatorLink:
         metrics: Metrics,
         log: FilteringBoundLogger,
         interval_s: float = REPORT_INTERVAL_S,
+        shared: SharedProvider | None = None,
     ) -> None:
-        """Read the term that an earlier process stored; raises on an unreadable file."""
+        """Read the term that an earlier process stored; raises on an unreadable file.
+
+        `shared` is given if the shard shares its provider with others.
+        """
         self._views, self._mark, self._interval_s = views, mark, interval_s
         self._address, self._net, self._resolve = address, net, resolve
         self._clock, self._metrics, self._log = clock, metrics, log
         self._term_file = TermFile(disk, data_dir)
         self._domains = AssignedDomains()
-        self._instructions = InstructionHandler(self._domains)
+        self._shared, self._views_sent = shared, ViewSchedule()
+        self._instructions = InstructionHandler(
+            UnsharedProvider(self._domains) if shared is None else SharingShard(shared)
+        )
         self._acks = AckQueue()
         self._status = LinkStatus(address)
         self._answered_s: float | None = None
@@ -129,8 +139,12 @@ class CoordinatorLink:
     async def _attempt(self, leader: LeaderClient) -> None:
         acks = self._acks.take()
         try:
-            answer = await self._report(leader, acks)
-            self._handle_answer(answer)
+            revision, view = self._view_due()
+            answer = await self._report(leader, acks, view)
+            if self._shared is not None:
+                self._views_sent.answered(revision, answer.term, monotonic_s(self._clock))
+                await self._shared.available()
+            self._handle_answer(answer, None if view is None else revision)
         except BigFleetError as error:
             self._acks.put_back(acks)
             self._record_failure(error)
@@ -138,9 +152,19 @@ class CoordinatorLink:
             self._acks.put_back(acks)
             raise
 
-    async def _report(self, leader: LeaderClient, acks: tuple[Ack, ...]) -> ReportAnswer:
+    def _view_due(self) -> tuple[int | None, OwnershipView | None]:
+        """The revision and the view that the next report carries."""
+        if self._shared is None:
+            return None, None
+        revision = self._shared.revision
+        due = not self._shared.settled or self._views_sent.due(revision, monotonic_s(self._clock))
+        return (revision, self._shared.view()) if due else (None, None)
+
+    async def _report(
+        self, leader: LeaderClient, acks: tuple[Ack, ...], ownership: OwnershipView | None
+    ) -> ReportAnswer:
         self._status = replace(self._status, reports=self._status.reports + 1)
-        message = await asyncio.to_thread(self._build_report, self._status.reports, acks)
+        message = await asyncio.to_thread(self._build_report, self._status.reports, acks, ownership)
         self._show_left_out(message)
         began_s = monotonic_s(self._clock)
         reply = await leader.unary(REPORT_SHARD, message, timeout_s=CALL_DEADLINE_S)
@@ -152,10 +176,12 @@ class CoordinatorLink:
             raise NotAcknowledgedError
         return answer
 
-    def _build_report(self, number: int, acks: tuple[Ack, ...]) -> coordinator_pb2.ShardReport:
-        status, view = self._views.status(), self._views.last_cycle()
+    def _build_report(
+        self, number: int, acks: tuple[Ack, ...], ownership: OwnershipView | None
+    ) -> coordinator_pb2.ShardReport:
+        status, view, now_ns = self._views.status(), self._views.last_cycle(), self._clock.wall_ns()
         return report_to_proto(
-            report_of(status, view, number=number, now_ns=self._clock.wall_ns(), acks=acks)
+            report_of(status, view, number=number, now_ns=now_ns, acks=acks, ownership=ownership)
         )
 
     def _show_left_out(self, message: coordinator_pb2.ShardReport) -> None:
@@ -166,8 +192,11 @@ class CoordinatorLink:
         ):
             self._metrics.gauge("bigfleet_shard_report_entries_left_out", kind=kind).set(count)
 
-    def _handle_answer(self, answer: ReportAnswer) -> None:
-        """Handle an answer; the acks of its report are delivered, whatever the instructions do."""
+    def _handle_answer(self, answer: ReportAnswer, carried: int | None) -> None:
+        """Handle an answer; the acks of its report are delivered, whatever the instructions do.
+
+        `carried` is the revision of the ownership view that the report had.
+        """
         term = self._instructions.term_after(answer, self._mark.value)
         if term is None:
             self._log.warning("coordinator_term_stale", term=answer.term, highest=self._mark.value)
@@ -183,6 +212,13 @@ class CoordinatorLink:
         for handled in self._instructions.handle(answer, term):
             self._acks.add(handled.ack)
             self._record_instruction(handled)
+        if (
+            self._shared is not None
+            and not answer.instructions
+            and carried is not None
+            and carried == self._shared.revision
+        ):
+            self._shared.synchronised()
         self._record_answer("answered")
 
     def _raise_mark(self, term: int) -> None:

@@ -14,6 +14,7 @@ HOLD_OFF_WORDS: Final[Mapping[str, str]] = {
     "blob-back-off": "the operator could not make a bootstrap blob",
     "no-session": "no operator connected",
     "machine-back-off": "machines failed a short while ago",
+    "ownership-unsettled": "the shard does not know yet which machines are its own",
     "not-accepted": "not accepted by the provider",
 }
 

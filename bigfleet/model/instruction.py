@@ -143,6 +143,17 @@ class Ack:
 
 
 @dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a shard did with one instruction; with the id of the instruction it is an `Ack`."""
+
+    outcome: Outcome
+    reason: str = ""
+    machine_ids: tuple[str, ...] = ()
+    machine_total: Resources = ZERO
+    domain_values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ReportAnswer:
     """What the leader answers to a report."""
 

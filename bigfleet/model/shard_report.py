@@ -65,6 +65,8 @@ class OwnershipView:
     adopted: tuple[MoveMark, ...] = ()
     released: tuple[MoveMark, ...] = ()
     settled: bool = False
+    leaving: tuple[Domain, ...] = ()
+    """Those of `domains` that the shard lets go and still has machines in."""
 
 
 @dataclass(frozen=True, slots=True)

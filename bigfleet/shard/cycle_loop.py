@@ -30,6 +30,7 @@ from bigfleet.shard.cycle_planner import CycleInput, CyclePlan, CyclePlanner, co
 from bigfleet.shard.dispatcher import DRY_RUN, SUPPRESSED, ActionDispatcher
 from bigfleet.shard.metrics import show_shortfalls
 from bigfleet.shard.options import ShardOptions
+from bigfleet.shard.ownership_keeper import OwnershipKeeper
 from bigfleet.shard.provider_link import ProviderLink
 from bigfleet.shard.reconciler import Reconciler
 from bigfleet.shard.session.rollup_intake import RollupIntake
@@ -65,12 +66,14 @@ class CycleLoop:
         dispatcher: ActionDispatcher,
         link: ProviderLink,
         on_cycle: Callable[[CycleView], None],
+        ownership: OwnershipKeeper | None = None,
     ) -> None:
         self._options, self._guarded, self._actuation = context.options, context.guarded, context.actuation
         self._clock, self._steady, self._host = context.clock, context.steady, context.host
         self._backoffs, self._metrics, self._log = context.backoffs, context.metrics, context.log
         self._intake, self._sessions, self._reconciler = intake, sessions, reconciler
         self._dispatcher, self._link, self._on_cycle = dispatcher, link, on_cycle
+        self._ownership = ownership
         self._planner = CyclePlanner(context.clock, context.options.available_capacity_interval_s)
         self._setbacks, self._mask, self._waiting = context.setbacks, SnapshotMask(), context.waiting
         self._parking, self._shortfalls = ParkingLedger(), ShortfallLedger()
@@ -148,6 +151,8 @@ class CycleLoop:
         mode = self._actuation.mode
         self._metrics.gauge("bigfleet_shard_actuation_paused").set(mode is ActuationMode.PAUSED)
         reconciled = await self._reconciler.reconcile() if listing else False
+        if self._ownership is not None and self._reconciler.done_once:
+            await self._ownership.tidy()
         phases_s["reconcile"] = self._now_s() - began_s
 
         before_s = self._now_s()
@@ -232,6 +237,7 @@ class CycleLoop:
             blobs=self._backoffs,
             machines=self._setbacks.machines,
             now=given.now,
+            settled=self._ownership is None or self._ownership.settled,
         )
         held = hold_off(decision, given.snapshot, rules)
         self._show_held(held)

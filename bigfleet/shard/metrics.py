@@ -288,6 +288,31 @@ SHARD_METRICS = catalogue(
             labels=(Label("kind", _INSTRUCTION_KINDS), Label("outcome", _INSTRUCTION_OUTCOMES)),
             on_demand=True,
         ),
+        gauge(
+            "bigfleet_shard_ownership_settled",
+            "1 once the shard knows which machines of a shared provider are its own; absent where the provider is not shared.",
+            on_demand=True,
+        ),
+        gauge(
+            "bigfleet_shard_domains",
+            "Domains of the partition key: the shard's own, and those it is leaving and still has machines in.",
+            labels=(Label("kind", ("owned", "leaving")),),
+            on_demand=True,
+        ),
+        gauge(
+            "bigfleet_shard_foreign_machines",
+            "Machines in the last listing of a shared provider that are not this shard's.",
+            on_demand=True,
+        ),
+        gauge(
+            "bigfleet_shard_machines_without_domain",
+            "Machines in the last listing of a shared provider that lack the partition key, so that no shard owns them.",
+            on_demand=True,
+        ),
+        counter(
+            "bigfleet_shard_machines_let_go_total",
+            "Free machines that the shard forgot, as they are no longer its own.",
+        ),
         counter(
             "bigfleet_shard_coordinator_client_restarts_total",
             "How often the coordinator client died of a defect and was started anew.",

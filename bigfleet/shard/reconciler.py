@@ -27,6 +27,7 @@ from bigfleet.shard.listing_fetcher import FetchedListing, ListingFetcher
 from bigfleet.shard.provider_link import ProviderLink
 from bigfleet.shard.session.sessions import Sessions
 from bigfleet.shard.skipped_metadata import SkippedMetadataLog
+from bigfleet.wire.foreign_records import Claims
 from bigfleet.wire.listing import ListingReader, MachineListing, RejectedRecord
 from bigfleet.wire.machines import rejection_reason
 
@@ -65,10 +66,12 @@ class Reconciler:
         sessions: Sessions,
         configured: Callable[[Machine], None],
         on_late: Callable[[], None],
+        claims: Claims | None = None,
     ) -> None:
         """`configured` is called for machines that became Configured at an asynchronous provider.
 
-        `on_late` is called when a listing came for which no cycle waited any longer.
+        `on_late` is called when a listing came for which no cycle waited any longer. `claims` are given where the provider
+        is shared with other shards.
         """
         self._options, self._guarded = context.options, context.guarded
         self._clock, self._steady = context.clock, context.steady
@@ -77,7 +80,7 @@ class Reconciler:
         self._provider, self._dispatcher, self._sessions = provider, dispatcher, sessions
         self._configured, self._on_late = configured, on_late
         self._fetcher = ListingFetcher(context, provider)
-        self._reader = ListingReader(context.guarded.inventory)
+        self._reader, self._shared = ListingReader(context.guarded.inventory, claims), claims is not None
         self._disputes, self._guard = Disputes(), ListingGuard(context.options.listing_guard_window_s)
         self._metadata = SkippedMetadataLog(context.metrics, context.log)
         self._labels = LabelsLeftOutLog(context.metrics, context.log)
@@ -176,6 +179,7 @@ class Reconciler:
         known = len(self._guarded.inventory)
         seen: list[Rows] = []
         disputed: list[str] = []
+        foreign = without_domain = 0
         for place, data in enumerate(fetched.parts):
             listing = await self._read(data, whole=fetched.full and not fetched.by_state)
             if place == 0:
@@ -185,9 +189,14 @@ class Reconciler:
             self._report_rejected(listing.rejected)
             self._metadata.report(listing.skipped)
             self._labels.report(listing.labels_left_out)
+            foreign += listing.foreign
+            without_domain += listing.without_domain
             await self._send_new(listing)
             disputed += await self._apply_changed(listing.changed)
             seen += [listing.seen, _rows_of(listing)]
+        if self._shared:
+            self._metrics.gauge("bigfleet_shard_foreign_machines").set(foreign)
+            self._metrics.gauge("bigfleet_shard_machines_without_domain").set(without_domain)
         if self._options.incremental_reconcile:
             await self._read_again()
             return
@@ -383,6 +392,13 @@ class Reconciler:
         self._log.info("machine_removed", machine=machine_id, state=local.state.label, cluster=local.cluster)
         if local.cluster:
             self._sessions.send_node_state(vanished(local))
+
+    def forget(self, machine_id: str) -> None:
+        """Forget a free machine that belongs to another shard from now on; its provider still lists it."""
+        self._guarded.inventory.remove(machine_id)
+        self._dispatcher.settle(machine_id)
+        self._disputes.settle(machine_id)
+        self._log.info("machine_let_go", machine=machine_id)
 
     async def _read_again(self) -> None:
         """Get machines one by one that no later delta will contain (`shard#disputed-states`)."""

@@ -37,6 +37,8 @@ from bigfleet.shard.dispatcher import ActionDispatcher
 from bigfleet.shard.executor import Executor
 from bigfleet.shard.guarded_inventory import GuardedInventory
 from bigfleet.shard.options import ShardOptions
+from bigfleet.shard.ownership_file import OwnershipFile
+from bigfleet.shard.ownership_keeper import OwnershipKeeper
 from bigfleet.shard.provider_link import ProviderLink
 from bigfleet.shard.reconciler import Reconciler
 from bigfleet.shard.session.rollup_intake import RollupIntake
@@ -47,6 +49,7 @@ from bigfleet.transport.address import PLAINTEXT
 from bigfleet.wire.session_frames import acknowledgement
 
 FIRST_RECONCILE = "the provider has not been listed yet"
+UNSETTLED = "this shard does not know yet which machines of its provider are its own, and starts nothing: it waits for the coordinator"
 IN_PROCESS_FAKE = "the provider is the fake inside this process; no machine is real"
 
 
@@ -63,7 +66,9 @@ class Shard:
         metrics: Metrics,
         log: FilteringBoundLogger,
         audit: Audit | None = None,
+        ownership: OwnershipFile | None = None,
     ) -> None:
+        """With an ownership file the shard shares its provider with others and owns what the file says."""
         self.options, self.epoch, self._log = options, epoch, log
         self.steady = steady = SteadyWall(seams.clock)
         self._started_at_ns = steady.now_ns()
@@ -104,6 +109,16 @@ class Shard:
         self.dispatcher = ActionDispatcher(
             context, self._executor, audit=self._audit, cycle=lambda: self.loop.number, wake=self.wake
         )
+        self.ownership: OwnershipKeeper | None = None
+        if ownership is not None:
+            self.ownership = OwnershipKeeper(
+                context,
+                ownership,
+                clusters=lambda: self.sessions.clusters,
+                is_pending=self.dispatcher.is_pending,
+                forget=self._forget,
+                changed=self._list_now,
+            )
         self.reconciler = Reconciler(
             context,
             provider=self.link,
@@ -111,6 +126,7 @@ class Shard:
             sessions=self.sessions,
             configured=self._executor.configured,
             on_late=self._list_now,
+            claims=self.ownership,
         )
         self.poller = TransitionPoller(
             context,
@@ -127,6 +143,7 @@ class Shard:
             reconciler=self.reconciler,
             dispatcher=self.dispatcher,
             link=self.link,
+            ownership=self.ownership,
             on_cycle=self._completed,
         )
         self.sessions.on_installed = self.loop.session_opened
@@ -146,6 +163,9 @@ class Shard:
 
     def _reported(self, record: Machine) -> None:
         self.reconciler.reported(record)
+
+    def _forget(self, machine_id: str) -> None:
+        self.reconciler.forget(machine_id)
 
     def _list_now(self) -> None:
         self.loop.wake(listing=True)
@@ -202,7 +222,8 @@ class Shard:
         """Warnings for people although the shard is ready."""
         fake = () if self.options.provider_address else (IN_PROCESS_FAKE,)
         exposed = (PLAINTEXT,) if self.options.plaintext_exposed else ()
-        return (*fake, *exposed, *self.actuation.remarks())
+        unsettled = (UNSETTLED,) if self.ownership is not None and not self.ownership.settled else ()
+        return (*fake, *exposed, *unsettled, *self.actuation.remarks())
 
     def status(self) -> ShardStatus:
         """The present status."""
@@ -212,6 +233,7 @@ class Shard:
             epoch=self.epoch,
             advertise_address=self.options.advertise_address,
             provider_address=self.options.provider_address,
+            partition_key="" if self.ownership is None else self.ownership.key,
             started_at_ns=self._started_at_ns,
             cycle=self.loop.number,
             ready=not not_ready,

@@ -680,6 +680,7 @@ class OwnershipView(_message.Message):
     ADOPTED_FIELD_NUMBER: _builtins.int
     RELEASED_FIELD_NUMBER: _builtins.int
     SETTLED_FIELD_NUMBER: _builtins.int
+    LEAVING_FIELD_NUMBER: _builtins.int
     settled: _builtins.bool
     """The shard knows for certain what it holds: it has loaded its records, or has completed its first synchronisation
     with the coordinator.
@@ -696,6 +697,10 @@ class OwnershipView(_message.Message):
     def released(self) -> _containers.RepeatedCompositeFieldContainer[Global___MoveMark]:
         """Machines that are another's although they lie in a domain of the shard, with the move that took each."""
 
+    @_builtins.property
+    def leaving(self) -> _containers.RepeatedCompositeFieldContainer[Global___AssignDomain]:
+        """Those of domains that the shard is leaving. It takes one of them back only if it is assigned once more."""
+
     def __init__(
         self,
         *,
@@ -703,10 +708,11 @@ class OwnershipView(_message.Message):
         adopted: _abc.Iterable[Global___MoveMark] | None = ...,
         released: _abc.Iterable[Global___MoveMark] | None = ...,
         settled: _builtins.bool = ...,
+        leaving: _abc.Iterable[Global___AssignDomain] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adopted", b"adopted", "domains", b"domains", "released", b"released", "settled", b"settled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adopted", b"adopted", "domains", b"domains", "leaving", b"leaving", "released", b"released", "settled", b"settled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -22,6 +22,7 @@ from bigfleet.model.frozen_map import NO_TEXTS
 from bigfleet.model.inventory import Inventory, NewRows, Placement, Rows
 from bigfleet.model.machine import NO_HOST, HostRef, Machine, MachineState
 from bigfleet.v1alpha1 import provider_pb2 as pb
+from bigfleet.wire.foreign_records import Claims, ForeignRecords
 from bigfleet.wire.labels import labels_left_out
 from bigfleet.wire.machines import machine_from_proto
 from bigfleet.wire.metadata import assignment_from_metadata
@@ -71,13 +72,18 @@ class MachineListing:
     """Keys of labels that were not taken over, met for the first time or again, with the reason."""
     seen: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     """Rows of the known machines that the listing names, refused records included."""
+    foreign: int = 0
+    """Machines of other shards, which are not taken; 0 where the provider is not shared."""
+    without_domain: int = 0
+    """Those of them that have no value of the partition key."""
 
 
 class ListingReader:
     """Reads the listings of one provider into one inventory."""
 
-    def __init__(self, inventory: Inventory) -> None:
+    def __init__(self, inventory: Inventory, claims: Claims | None = None) -> None:
         self._inventory = inventory
+        self._others = None if claims is None else ForeignRecords(claims)
         self._memory = RecordMemory(inventory)
         # Rows as the last full listing named them, and where the machines went that were new in it.
         self._order: NDArray[np.int32] = np.empty(0, dtype=np.int32)
@@ -100,16 +106,23 @@ class ListingReader:
         self._memory.refresh()
         hashes = np.concatenate(piece_hashes)
         rows = self._unchanged_in_place(hashes)
-        reading = _Reading(self._inventory, revision, records, hashes, rows)
+        foreign = np.zeros(hashes.size, dtype=np.bool_)
+        if self._others is not None:
+            foreign = (rows < 0) & self._others.begin(hashes)
+        reading = _Reading(self._inventory, revision, records, hashes, rows, foreign=foreign)
         self._take_all(reading)
         if reading.names_a_machine_twice():
-            reading = _Reading(self._inventory, revision, records, hashes, rows)
+            if self._others is not None:
+                self._others.begin(hashes)
+            reading = _Reading(self._inventory, revision, records, hashes, rows, foreign=foreign)
             self._take_one_by_one(reading)
         for same_rows, same_hashes in reading.same:
             self._inventory.note_sources(same_rows, same_hashes)
         listing = reading.listing
         listing.labels_left_out, self._memory.left_out = self._memory.left_out, {}
         listing.seen = rows[rows >= 0]
+        if self._others is not None:
+            listing.foreign, listing.without_domain = self._others.end(hashes[foreign], full=full)
         if full:
             places = np.asarray(reading.new_places, dtype=np.int32)
             self._order, self._placed = rows.astype(np.int32), (listing.new.placement, places)
@@ -128,9 +141,17 @@ class ListingReader:
         rows[:common][same] = before[same]
         return rows
 
+    def _value(self, shape: int, wide: tuple[bytes, ...]) -> str | None:
+        """The value of the partition key of a record that was taken apart."""
+        key = "" if self._others is None else self._others.claims.key
+        for mark, value in zip(wide[::2], wide[1::2], strict=True):
+            if self._memory.wide_keys[mark] == key:
+                return value.decode()
+        return self._inventory.shapes[shape].label(key)
+
     def _take_all(self, reading: "_Reading") -> None:
         """Read every record that is not known to be unchanged, many at a time."""
-        left = np.flatnonzero(reading.rows < 0)
+        left = np.flatnonzero((reading.rows < 0) & ~reading.foreign)
         for start in range(0, left.size, _AT_ONCE):
             places = left[start : start + _AT_ONCE]
             records = [reading.records[place] for place in places.tolist()]
@@ -158,6 +179,12 @@ class ListingReader:
             machine = self._machine(ids[at], parts, at, numbers[:, at].tolist())
             reading.listing.changed.append((machine, hashes[at]))
         taken = np.flatnonzero(usual & ~known)
+        if taken.size and self._others is not None:
+            own = []
+            for at in taken.tolist():
+                value = self._value(int(numbers[0, at]), parts[6][at])
+                own.append(self._others.takes(ids[at], value, parts[0][at], records[at], hashes[at]))
+            taken = taken[np.array(own, dtype=np.bool_)]
         if taken.size:
             chosen, new = taken.tolist(), reading.listing.new
             states, refs = _chosen(parts[0], chosen), _chosen(parts[2], chosen)
@@ -229,6 +256,10 @@ class ListingReader:
         except InvalidFieldError as error:
             reading.refuse(place, machine_id, error)
             return False
+        if row < 0 and self._others is not None:
+            value = machine.shape.label(self._others.claims.key)
+            if not self._others.takes(machine_id, value, int(machine.state), record, source_hash):
+                return True
         _, skipped = assignment_from_metadata(message.shard_metadata)
         self._memory.left_out.update(labels_left_out(message.labels))
         if skipped:
@@ -265,6 +296,8 @@ class ListingReader:
         taken: set[str] = set()
         same = self._inventory.reads_as(reading.rows, reading.hashes).tolist()
         for place, record in enumerate(reading.records):
+            if reading.foreign[place]:
+                continue
             machine_id = _id_of(record)
             if machine_id in taken:
                 repeated = InvalidFieldError("id", machine_id, "an id that stands only once in a listing")
@@ -283,8 +316,10 @@ class _Reading:
         records: Sequence[bytes],
         hashes: NDArray[np.int64],
         rows: Rows,
+        *,
+        foreign: NDArray[np.bool_],
     ) -> None:
-        self.records, self.hashes, self.rows = records, hashes, rows
+        self.records, self.hashes, self.rows, self.foreign = records, hashes, rows, foreign
         self.listing = MachineListing(
             revision, len(records), NewRows(inventory.generation, inventory.population)
         )

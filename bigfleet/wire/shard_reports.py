@@ -150,6 +150,7 @@ def _view(message: pb.OwnershipView) -> OwnershipView:
         adopted=tuple(MoveMark(mark.machine_id, mark.move_seq) for mark in message.adopted),
         released=tuple(MoveMark(mark.machine_id, mark.move_seq) for mark in message.released),
         settled=message.settled,
+        leaving=tuple(Domain(item.topology_key, item.topology_value) for item in message.leaving),
     )
 
 
@@ -159,4 +160,5 @@ def _view_to_proto(view: OwnershipView) -> pb.OwnershipView:
         adopted=[pb.MoveMark(machine_id=mark.machine_id, move_seq=mark.move_seq) for mark in view.adopted],
         released=[pb.MoveMark(machine_id=mark.machine_id, move_seq=mark.move_seq) for mark in view.released],
         settled=view.settled,
+        leaving=map(domain_to_proto, view.leaving),
     )

@@ -110,6 +110,16 @@ _SHARD: tuple[Value, ...] = (
     whole("shard.maxActionsPerCycle", 0, "Actions that one cycle may start, 0 for no limit"),
     duration("shard.cycleInterval", "10s", "Time between two regular cycles"),
     switch("shard.incrementalReconcile", False, "Ask the provider for changes only"),
+    switch(
+        "shard.sharedProvider",
+        False,
+        "Share provider.addr among the shards: each owns the machines of the domains that the coordinator assigns",
+    ),
+    text(
+        "shard.partitionKey",
+        "topology.kubernetes.io/zone",
+        "Label key that divides the machines of a shared provider",
+    ),
     duration("shard.coordinatorHeartbeatInterval", "10s", "Time between two reports to the coordinator"),
     address(
         "shard.coordinatorAddress",

@@ -214,7 +214,7 @@ LEAVE = {  # cannot stand beside others, or are looked at in another of these se
     "certificates.authoritySecret", "certificates.days", "certificates.renewBeforeDays", "certificates.schedule",
 }  # fmt: skip
 LOUD: list[tuple[str, dict[str, Any]]] = [
-    (CONTROL_PLANE, loud(ROWS[CONTROL_PLANE], merged(ON, {"shard": {"providerAddrs": ["markp.example:4001"]}}), LEAVE)),
+    (CONTROL_PLANE, loud(ROWS[CONTROL_PLANE], merged(ON, {"shard": {"providerAddrs": ["markp.example:4001"], "sharedProvider": True}}), LEAVE)),
     (OPERATOR, loud(ROWS[OPERATOR], {"podMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}, "networkPolicy": {"egress": {"enabled": True}}}, LEAVE)),
     (POD_CONTROLLER, loud(ROWS[POD_CONTROLLER], {"podMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}, "networkPolicy": {"egress": {"enabled": True}}}, LEAVE)),
 ]  # fmt: skip

@@ -29,6 +29,7 @@ from bigfleet.provider.fake.seeding import CatalogueSeed
 from bigfleet.shard.core.read.decision_log import DecisionLog
 from bigfleet.shard.epoch import DataDirectory
 from bigfleet.shard.options import ShardOptions
+from bigfleet.shard.ownership_file import OwnershipFile
 from bigfleet.shard.read.recording_audit import RecordingAudit
 from bigfleet.shard.shard import IN_PROCESS_FAKE, Shard
 from bigfleet.transport.address import is_exposed
@@ -130,6 +131,7 @@ async def listening_shard(
             metrics=metrics,
             log=log,
             audit=RecordingAudit(audit, decisions, seams.clock.wall_ns),
+            ownership=_ownership_file(settings, seams),
         )
         readers = readers_of(settings, shard, decisions, seams=seams, metrics=metrics, log=log)
         # All services of the session port; read services see the shard as `ShardViews`.
@@ -140,6 +142,16 @@ async def listening_shard(
         stack.push_async_callback(server.stop, 0)
         stack.push_async_callback(shard.stop, settings.shutdown_grace)
         yield RunningShard(shard, server, readers, fake)
+
+
+def _ownership_file(settings: ShardSettings, seams: Seams) -> OwnershipFile | None:
+    """Return the ownership file of a shard that shares its provider; raises if another partition key wrote it."""
+    if not settings.shared_provider:
+        return None
+    file = OwnershipFile(seams.disk, settings.data_dir, settings.partition_key)
+    with flag_errors("--partition-key"):
+        file.load()
+    return file
 
 
 def fake_provider(settings: ShardSettings, seams: Seams, log: FilteringBoundLogger) -> FakeProvider:

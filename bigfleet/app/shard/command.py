@@ -76,6 +76,15 @@ class ShardSettings(ProcessFlags, TlsFlags, ConnectionFlags, env_prefix="BIGFLEE
     advertise_addr: OptionalDial = Field(
         default="", description="address to report to the coordinator; empty reports --listen"
     )
+    shared_provider: bool = Field(
+        default=False,
+        description="share the provider with other shards: own the machines of the domains that the coordinator assigns",
+    )
+    partition_key: str = Field(
+        default="topology.kubernetes.io/zone",
+        min_length=1,
+        description="label key that divides the machines of a shared provider among its shards",
+    )
     coordinator_heartbeat_interval: Duration = Field(
         default=10.0, gt=0, description="time between two reports to the coordinator"
     )
@@ -237,6 +246,7 @@ def check(settings: ShardSettings) -> None:
                     f"--{name.replace('_', '-')}: found together with --provider-addr, allowed is with the "
                     "provider inside this process only"
                 )
+    _check_sharing(settings)
     if settings.seed_configured_per_cluster:
         if not settings.seed_cluster_total or not settings.seed_cluster_stride:
             raise UsageError(
@@ -247,6 +257,26 @@ def check(settings: ShardSettings) -> None:
             raise UsageError(
                 f"--id: found {settings.id!r} with --seed-configured-per-cluster, allowed is an id that ends in -N"
             )
+
+
+def _check_sharing(settings: ShardSettings) -> None:
+    if not settings.shared_provider:
+        return
+    for flag, given, why in (
+        (
+            "--provider-addr",
+            settings.provider_addr,
+            "no other shard can reach the provider inside this process",
+        ),
+        ("--coordinator-addr", settings.coordinator_addr, "it says which domains are this shard's"),
+    ):
+        if not given:
+            raise UsageError(f"--shared-provider: found without {flag}, allowed is with it, since {why}")
+    if settings.incremental_reconcile:
+        raise UsageError(
+            "--shared-provider: found together with --incremental-reconcile, allowed is without it, since only a full "
+            "listing shows the machines of a domain that was assigned"
+        )
 
 
 def _run(settings: ShardSettings, console: Console) -> int:

@@ -81,6 +81,7 @@ def readers_of(
             metrics=metrics,
             log=log,
             interval_s=settings.coordinator_heartbeat_interval,
+            shared=shard.ownership,
         )
     follower = CycleFollower(shard, decisions, log=log)
     sources = replace(

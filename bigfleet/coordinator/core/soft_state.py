@@ -109,7 +109,10 @@ class SoftState:
     def shares_provider(self, shard: str) -> bool:
         """Whether a shard last reported that it shares its provider."""
         state = self._shards.get(shard)
-        return state is not None and state.summary is not None and bool(state.summary.partition_key)
+        if state is None:
+            return False
+        # Before its first cycle a shard has no summary, but only one that shares its provider has a view.
+        return state.view is not None or (state.summary is not None and bool(state.summary.partition_key))
 
     def has_settled(self, shard: str) -> bool:
         """Whether a shard has reported, and knows what it owns if it shares its provider."""
@@ -118,10 +121,14 @@ class SoftState:
             return False
         return not self.shares_provider(shard) or (state.view is not None and state.view.settled)
 
+    def views(self) -> dict[str, OwnershipView]:
+        """Return the views of the shards that have sent one under this term."""
+        return {shard: state.view for shard, state in self._shards.items() if state.view is not None}
+
     def is_partitioned(self, shard: str) -> bool:
         """Whether a removed shard may still hold machines: it shares its provider, or did not report while others share."""
         state = self._shards.get(shard)
-        if state is not None and state.summary is not None:
+        if state is not None and (state.summary is not None or state.view is not None):
             return self.shares_provider(shard)
         return any(self.shares_provider(other) for other in self._shards)
 

@@ -17,6 +17,7 @@ from bigfleet.model.shard_report import (
     MAX_COUNTED_NAMES,
     MAX_SHORTFALL_TEXT,
     MAX_SHORTFALLS,
+    OwnershipView,
     ShardReport,
     ShardSummary,
     Shortfall,
@@ -27,7 +28,13 @@ _AMOUNT_CHARACTERS = 32
 
 
 def report_of(
-    status: ShardStatus, view: CycleView | None, *, number: int, now_ns: int, acks: tuple[Ack, ...]
+    status: ShardStatus,
+    view: CycleView | None,
+    *,
+    number: int,
+    now_ns: int,
+    acks: tuple[Ack, ...],
+    ownership: OwnershipView | None = None,
 ) -> ShardReport:
     """Return the report with this number, counted from 1 in each process."""
     shortfalls = () if view is None else shortfalls_of(view.shortfalls)
@@ -36,10 +43,13 @@ def report_of(
         cycle=number,
         built_at_ns=now_ns,
         shard_epoch=status.epoch,
-        summary=None if view is None else summary_of(view.snapshot, status.provider_address),
+        summary=None
+        if view is None
+        else summary_of(view.snapshot, status.provider_address, status.partition_key),
         shortfalls=shortfalls,
         acks=acks,
         address=status.advertise_address,
+        ownership=ownership,
         shortfalls_left_out=0 if view is None else len(view.shortfalls) - len(shortfalls),
     )
 
@@ -76,7 +86,7 @@ def _size(item: AgedShortfall) -> int:
     return texts + sum(len(name) + _AMOUNT_CHARACTERS for name in (*item.deficit, *item.min_unit))
 
 
-def summary_of(snapshot: InventorySnapshot, provider_address: str) -> ShardSummary:
+def summary_of(snapshot: InventorySnapshot, provider_address: str, partition_key: str = "") -> ShardSummary:
     """Return the counts over all machines; the counts by type and zone leave out machines without one."""
     rows = snapshot.id_order
     states = np.bincount(snapshot.columns["state"][rows], minlength=len(MachineState))
@@ -95,6 +105,7 @@ def summary_of(snapshot: InventorySnapshot, provider_address: str) -> ShardSumma
         per_instance_type=_largest(types),
         per_zone=_largest(zones),
         provider_address=provider_address,
+        partition_key=partition_key,
         idle_machines=idle,
         speculative_machines=speculative,
         instance_types_left_out=max(0, len(types) - MAX_COUNTED_NAMES),

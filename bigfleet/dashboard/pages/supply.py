@@ -19,6 +19,7 @@ HELD_OFF: Final = {
     "blob-back-off": "the operator made no bootstrap blob",
     "no-session": "the operator has no session",
     "machine-back-off": "the last attempt failed",
+    "ownership-unsettled": "the shard does not know yet which machines are its own",
     "not-accepted": "the provider has not accepted them",
 }
 

@@ -35,9 +35,13 @@ class HoldOffRules:
     blobs: BootstrapBackoffs
     machines: MachineBackoffs
     now: float
+    settled: bool = True
+    """Whether the shard knows which machines of its provider are its own."""
 
     def reason(self, action: Action) -> HoldOff | None:
         """Why an action is not started now; None if it is. An admitted attempt counts as the next one of its back-off."""
+        if not self.settled:
+            return HoldOff.OWNERSHIP_UNSETTLED
         if not self.provider_reachable:
             return HoldOff.PROVIDER_UNREACHABLE
         if self.machines.holds(action.machine_id, self.now):

@@ -50,6 +50,7 @@ class HoldOff(StrEnum):
     BLOB_BACK_OFF = "blob-back-off"
     NO_SESSION = "no-session"
     MACHINE_BACK_OFF = "machine-back-off"
+    OWNERSHIP_UNSETTLED = "ownership-unsettled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +184,8 @@ class ShardStatus:
     queued: int
     in_flight: int
     provider: ProviderHealth = ProviderHealth()
+    partition_key: str = ""
+    """The label key by which the shard shares its provider; empty if it owns all machines of its provider."""
     now_ns: int = 0
     """When this was read, by the same clock as the other times, so that their difference is an age."""
 

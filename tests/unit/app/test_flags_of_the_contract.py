@@ -47,7 +47,8 @@ CONTRACT: Final[dict[str, dict[str, str]]] = {
         **TLS, **COMMON, "shutdown-grace": "10s",
         "listen": "127.0.0.1:7780", "metrics-addr": "127.0.0.1:8780", "id": "shard-0", "data-dir": "data",
         "provider-addr": "", "coordinator-addr": "", "advertise-addr": "",
-        "coordinator-heartbeat-interval": "10s", "max-actions-per-cycle": "0", "execute-concurrency": "1",
+        "coordinator-heartbeat-interval": "10s", "shared-provider": "false",
+        "partition-key": "topology.kubernetes.io/zone", "max-actions-per-cycle": "0", "execute-concurrency": "1",
         "incremental-reconcile": "false", "available-capacity-interval": "0", "metrics-warmup-cycles": "0",
         "phase-attribution-log": "false", "actuation-paused": "false", "reclaim-cap-fraction": "0.05",
         "empty-rollup-guard": "true", "dry-run": "false", "audit-log": "", "local-bootstrap": "false",
@@ -84,7 +85,6 @@ CONTRACT: Final[dict[str, dict[str, str]]] = {
     },
 }  # fmt: skip
 NOT_YET: Final = {
-    "bigfleet shard": {"shared-provider"},
     "bigfleet coordinator": {"rebalance", "rebalance-interval", "rebalance-cooldown"},
 }
 """Flags of the rebalancer; they come with it."""
