@@ -319,3 +319,18 @@ def test_polls_of_a_provider_that_answers_with_old_records_undo_no_call() -> Non
 
     fake = FakeOptions(latencies={"create": parse_latency("uniform:5s-65s"), "configure": fixed(7)})
     play(story, pool("m", 40), fake=fake, execute_concurrency=64, cycle_interval_s=200.0)
+
+
+@pytest.mark.rule("shard#transition-polls", "shard#touched-machines")
+def test_a_report_during_an_action_waits_for_its_end_and_is_asked_for_again() -> None:
+    async def story(world: ObservedFleet) -> None:
+        world.fake.lose_answer("Create", times=1)
+        await on_order(world)
+        await world.until(lambda: world.real("m-0") is S.IDLE)
+        await world.pass_time(5)
+        assert world.shard.dispatcher.is_pending("m-0")
+        assert world.state("m-0") is S.CREATING  # or the answer of the call would find another state than it left
+        await world.until(lambda: not world.shard.dispatcher.is_pending("m-0"))
+        await world.until(lambda: bool(world.fake.calls(rpc="Configure")), within_s=1.5)
+
+    play(story, fake=FakeOptions(latencies={"create": fixed(5)}), cycle_interval_s=200.0)
