@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from bigfleet.dashboard.answer_cache import AnswerCache
 from bigfleet.dashboard.core.fleet_events import FleetEvents
 from bigfleet.dashboard.core.observed import FleetPicture
+from bigfleet.dashboard.history import History
 from bigfleet.dashboard.metric_reader import CurrentValue, MetricReader
 from bigfleet.dashboard.shard_reader import ShardReader
 from bigfleet.dashboard.sources import SourceError, SourceProblem, not_wired
@@ -50,6 +51,7 @@ class FleetSources:
     now: CurrentValue
     watcher: Watcher
     answers: AnswerCache
+    history: History
     metrics: MetricReader | None = None
     clusters: ClusterReader | None = None
     scrape_problems: Callable[[], Mapping[str, str]] = dict

@@ -69,5 +69,16 @@ DASHBOARD_METRICS = catalogue(
             "bigfleet_dashboard_series_refused_total",
             "Samples left out because the built-in scraper keeps as many series as it may.",
         ),
+        counter(
+            "bigfleet_dashboard_history_samples_total",
+            "Samples of the history, by whether they were written where --data-dir says, or were lost.",
+            labels=(Label("outcome", ("kept", "lost")),),
+        ),
+        gauge(
+            "bigfleet_dashboard_history_problem",
+            "1 for what is wrong with the file of the history: damaged and begun anew, full, locked by another process, "
+            "or not usable.",
+            labels=(Label("problem", ("damaged", "full", "locked", "unusable")),),
+        ),
     ),
 )

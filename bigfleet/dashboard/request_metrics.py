@@ -12,6 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.dashboard.core.series import SeriesStore
+from bigfleet.dashboard.history import HistoryTrouble
+from bigfleet.dashboard.history_store import HistoryProblem
 from bigfleet.dashboard.metrics import DASHBOARD_METRICS
 from bigfleet.dashboard.sources import SourceProblem
 from bigfleet.obs.exposition import metrics_text
@@ -70,6 +72,17 @@ class RequestMetrics:
     def read_refused(self, reason: str, times: int = 1) -> None:
         """Count what is not read from the fleet: an address, an answer, a line of it."""
         self._metrics.counter("bigfleet_dashboard_reads_refused_total", reason=reason).inc(times)
+
+    def sampled(self, kept: bool) -> None:
+        """Count a sample of the history."""
+        outcome = "kept" if kept else "lost"
+        self._metrics.counter("bigfleet_dashboard_history_samples_total", outcome=outcome).inc()
+
+    def history_trouble(self, trouble: HistoryTrouble | None) -> None:
+        """Note what is wrong with the file of the history."""
+        for problem in HistoryProblem:
+            here = trouble is not None and trouble.problem is problem
+            self._metrics.gauge("bigfleet_dashboard_history_problem", problem=problem.value).set(here)
 
     def exported(self, accept: str) -> tuple[bytes, str]:
         """Return what a scrape gets: body and content type."""

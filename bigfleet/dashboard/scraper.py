@@ -37,6 +37,7 @@ READ: Final = (
     names.SHORTFALLS,
     names.SESSIONS,
     names.ACTIONS,
+    names.OUTCOMES,
     names.PROPOSALS,
     names.DEMAND,
     names.TERM,

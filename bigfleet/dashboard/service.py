@@ -13,12 +13,15 @@ from typing import Final
 from aiohttp import web
 
 from bigfleet.aio.clock import Clock
+from bigfleet.aio.disk import Disk
 from bigfleet.aio.net import ListenError, Net
 from bigfleet.dashboard.answer_cache import AnswerCache
 from bigfleet.dashboard.coordinator_reader import CoordinatorReader
 from bigfleet.dashboard.core.series import SeriesStore
 from bigfleet.dashboard.fleet_sources import ClusterReader, FleetSources, Wiring
 from bigfleet.dashboard.guard import Admission
+from bigfleet.dashboard.history import History
+from bigfleet.dashboard.history_store import HistoryStore
 from bigfleet.dashboard.hosts import AllowedHosts
 from bigfleet.dashboard.listener import Connections, listen
 from bigfleet.dashboard.metric_reader import MemoryMetrics, MetricReader
@@ -59,6 +62,8 @@ class DashboardOptions:
     metrics: MetricReader | None = None
     """In place of the built-in scraper: a Prometheus."""
     clusters: ClusterReader | None = None
+    data_dir: str | None = None
+    """Directory that keeps the history; without one it is in memory and ends with the process."""
     grafana_url: str = ""
     allowed_hosts: Sequence[str] = ()
     """Hosts that requests may name, besides loopback and the address that is listened on."""
@@ -79,6 +84,7 @@ class Dashboard:
         clock: Clock,
         net: Net,
         resolve: Resolve,
+        disk: Disk,
         metrics: Metrics | None = None,
     ) -> None:
         self._options = options
@@ -101,6 +107,9 @@ class Dashboard:
         figures = options.metrics or (
             MemoryMetrics(store, lambda: clock.wall_ns() / 1e9) if scraped else None
         )
+        self._history = History(HistoryStore(disk, options.data_dir), clock, figures)
+        self._history.on_sample, self._history.on_trouble = counts.sampled, counts.history_trouble
+        self._watcher.on_picture = self._history.note
         answers = AnswerCache(clock)
         self._watcher.on_news = answers.forget
         self.fleet = FleetSources(
@@ -109,6 +118,7 @@ class Dashboard:
             watcher=self._watcher,
             answers=answers,
             metrics=figures,
+            history=self._history,
             clusters=options.clusters,
             scrape_problems=lambda: self._scraper.problems,
         )
@@ -145,7 +155,8 @@ class Dashboard:
             raise ListenError(f"{host}:{port}", listen_problem(error)) from error
         self._runner = runner
         self.port = self._listener.sockets[0].getsockname()[1]
-        self._tasks = [asyncio.create_task(self._watcher.run()), asyncio.create_task(self._scraper.run())]
+        runs = (self._watcher.run(), self._scraper.run(), self._history.run())
+        self._tasks = [asyncio.create_task(run) for run in runs]
 
     async def scrape(self) -> None:
         """Read every endpoint of metrics once more, now."""
@@ -202,6 +213,9 @@ def _wiring(options: DashboardOptions, metrics: bool) -> Wiring:
             else "scraped by this dashboard"
             if metrics
             else "not wired: pass --scrape URL",
+            "history": f"kept in {options.data_dir}"
+            if options.data_dir is not None
+            else "in memory, until this process ends: pass --data-dir DIRECTORY",
             "clusters": "by kubeconfig" if options.clusters else "not wired: pass --kubeconfig FILE",
         },
     )

@@ -67,6 +67,8 @@ class Watcher:
         """Called after each poll of a source, with whether it answered."""
         self.on_refusal: Callable[[str], object] = _nothing
         """Called with the reason for each registered address that is not used, at every poll."""
+        self.on_picture: Callable[[FleetPicture], object] = _nothing
+        """Called with each new picture."""
         self.on_news: Callable[[], object] = _nothing
         """Called before the watcher announces a change; cached answers are stale from then on."""
         self.picture = FleetPicture(0.0, shards_wired=bool(shards) or coordinator is not None)
@@ -112,6 +114,7 @@ class Watcher:
             ),
         )
         self.costs.note(self.picture)
+        self.on_picture(self.picture)
         self.on_news()
         moved, self._moved = sorted(self._moved), set()
         for shard_id in moved:

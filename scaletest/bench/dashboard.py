@@ -23,6 +23,7 @@ import aiohttp
 import structlog
 
 from bigfleet.aio.clock import SystemClock
+from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.dashboard import watcher
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.engine.planner import Planner
@@ -136,7 +137,7 @@ async def standing(machines: int, needs: int) -> AsyncIterator[tuple[str, Static
         server = await net.serve("127.0.0.1:0", services)
         stack.push_async_callback(server.stop, 0)
         options = DashboardOptions(port=0, shards={"s": f"127.0.0.1:{server.port}"})
-        dashboard = Dashboard(options, clock=clock, net=net, resolve=system_resolve)
+        dashboard = Dashboard(options, clock=clock, net=net, resolve=system_resolve, disk=SystemDisk())
         await dashboard.start()
         stack.push_async_callback(dashboard.stop)
         await dashboard.fleet.watcher.once()

@@ -64,6 +64,9 @@ ADAPTERS: Mapping[str, Adapter] = {
     "kube/http_transport.py": Adapter(
         (Rule.DISK,), "hands a client certificate to the TLS library, which reads files only"
     ),
+    "dashboard/history_store.py": Adapter(
+        (Rule.DISK,), "SQLite opens and locks its file by itself; the directory is locked through the seam"
+    ),
     "provider/hook/processes.py": Adapter(
         (Rule.PROCESS, Rule.DISK), "runs hooks: pipes, process groups, signals"
     ),

@@ -224,8 +224,15 @@ class _Fleet:
             shards={self._settings.shard_id: str(self._settings.shard_listen)},
             coordinator=(str(self._settings.coordinator_listen),),
             endpoints=endpoints,
+            data_dir=str(self._directory / "dashboard") if self._settings.data_dir is not None else None,
         )
-        return Dashboard(options, clock=self._seams.clock, net=self._seams.net, resolve=system_resolve)
+        return Dashboard(
+            options,
+            clock=self._seams.clock,
+            net=self._seams.net,
+            resolve=system_resolve,
+            disk=self._seams.disk,
+        )
 
 
 def _program() -> str:

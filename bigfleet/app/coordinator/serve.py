@@ -221,8 +221,11 @@ async def _run(
         ports = (settings.listen, settings.raft_bind) if settings.replicas > 1 else (settings.listen,)
         show_exposure(built.metrics, *ports, secured=built.tls is not None)
         logger.info("listening", port=server.port, metrics_port=0 if http is None else http.port)
-        sources = f"--coordinator-addr=127.0.0.1:{server.port}"
-        await stack.enter_async_context(dashboard_beside(settings.dashboard_addr, logger, sources))
+        sources = (
+            f"--coordinator-addr=127.0.0.1:{server.port}",
+            f"--data-dir={fspath(settings.data_dir)}/dashboard",
+        )
+        await stack.enter_async_context(dashboard_beside(settings.dashboard_addr, logger, *sources))
         parts = _parts(settings, built, seams, server, logger)
         await run_parts(parts, proc=seams.proc, clock=seams.clock, log=logger, metrics=built.metrics)
     return seams.proc.exit_code

@@ -80,6 +80,11 @@ class DashboardSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_DASHBOARD_"
     kubeconfig: OptionalPath = Field(
         default=None, description="kubeconfig whose contexts are the clusters to read custom resources from"
     )
+    data_dir: OptionalPath = Field(
+        default=None,
+        description="directory that keeps the history behind the charts, at most 200 MB; without it the history is in "
+        "memory and ends with the process",
+    )
     grafana_url: str = Field(default="", description="Grafana address that pages link to")
     base_path: str = Field(
         default="/",

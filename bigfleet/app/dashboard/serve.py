@@ -140,6 +140,7 @@ async def _serve(
                 find_endpoint=lambda pod, place: _endpoint(pod, f"http://{place}/metrics", http),
                 metrics=_prometheus(settings, http, clock),
                 clusters=clusters,
+                data_dir=str(settings.data_dir) if settings.data_dir is not None else None,
                 grafana_url=settings.grafana_url,
                 allowed_hosts=settings.allowed_host,
                 max_connections=settings.max_connections,
@@ -153,6 +154,7 @@ async def _serve(
                 clock=clock,
                 net=GrpcNet(tls_store(settings, log)),
                 resolve=system_resolve,
+                disk=SystemDisk(),
                 metrics=metrics,
             )
             await dashboard.start()

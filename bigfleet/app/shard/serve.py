@@ -7,6 +7,7 @@ Rules: `shard#start-and-stop`, `shard#readiness`, `packaging#exit-codes`, `packa
 
 import asyncio
 from contextlib import AsyncExitStack
+from os import fspath
 
 from structlog.typing import FilteringBoundLogger
 
@@ -117,7 +118,10 @@ async def run_shard(
         show_exposure(metrics, settings.listen, secured=tls is not None)
         warn_of_plaintext(log, settings.listen, secured=tls is not None)
         log.info("listening", port=running.server.port, metrics_port=metrics_port)
-        sources = [f"--shard-addr=127.0.0.1:{running.server.port}"]
+        sources = [
+            f"--shard-addr=127.0.0.1:{running.server.port}",
+            f"--data-dir={fspath(settings.data_dir)}/dashboard",
+        ]
         if metrics_port:
             sources.append(f"--scrape={settings.id}=http://127.0.0.1:{metrics_port}/metrics")
         await stack.enter_async_context(dashboard_beside(settings.dashboard_addr, log, *sources))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bigfleet.dashboard.api import compat, own
+from bigfleet.dashboard.api.history import history
 from bigfleet.dashboard.fleet_sources import FleetSources
 from bigfleet.dashboard.parameters import Parameters
 
@@ -56,5 +57,6 @@ OWN: Final = (
     _route("/explain/machine", own.explain_machine, "shard id"),
     _route("/decisions", own.decisions, "shard since kind machine cluster"),
     _route("/events", own.events, "since"),
+    _route("/history", history, "family range step cluster"),
 )
 """Under `/api/v1/x`; the server adds the stream, the snapshot, exports and what-if, which do not answer with one JSON object."""

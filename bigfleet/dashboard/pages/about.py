@@ -9,8 +9,10 @@ from bigfleet.dashboard.core.fleet_events import FleetEvent
 from bigfleet.dashboard.core.observed import FleetPicture
 from bigfleet.dashboard.core.wording import duration
 from bigfleet.dashboard.fleet_sources import Wiring
+from bigfleet.dashboard.history import History
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, card, empty, live, main_part
+from bigfleet.dashboard.pages.history import history_problem
 from bigfleet.dashboard.pages.overview import event_list
 from bigfleet.dashboard.pages.tables import pairs
 
@@ -40,6 +42,8 @@ def about(
     picture: FleetPicture,
     events: Sequence[FleetEvent],
     problems: Mapping[str, str],
+    *,
+    history: History,
 ) -> Html:
     """Return the main part of the About page."""
     sources = pairs(dict(wiring.notes))
@@ -54,7 +58,7 @@ def about(
             "about",
             el(
                 "div",
-                card("Sources", sources, trouble),
+                card("Sources", sources, trouble, history_problem(history)),
                 card("Versions", pairs({"this dashboard": wiring.version, **versions})),
                 card("Clocks", _clocks(picture)),
                 card("Events", event_list(frame, events) if events else empty("None yet.")),

@@ -220,7 +220,12 @@ class Pages:
     async def _about(self, _query: Mapping[str, str]) -> Html:
         fleet = self._fleet
         return about.about(
-            self._frame, fleet.wiring, fleet.picture, fleet.events.newest(100), fleet.scrape_problems()
+            self._frame,
+            fleet.wiring,
+            fleet.picture,
+            fleet.events.newest(100),
+            fleet.scrape_problems(),
+            history=fleet.history,
         )
 
     async def _need_list(self, shard: str, query: NeedListQuery) -> NeedList:

@@ -18,6 +18,7 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import ADMIN, READONLY, Identity
 from bigfleet.aio.net import Code, RpcError
 from bigfleet.aio.service import UnaryMethod
+from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.transport.coordinator import (
     ASSIGN_DOMAIN,
@@ -146,7 +147,9 @@ def test_a_dashboard_reads_with_a_readonly_certificate_and_tells_a_refusal_as_su
     async def look() -> tuple[str, int, str, str]:
         net = GrpcNet(TlsStore(secured.files[holder], lambda _problem: None))
         options = DashboardOptions(port=0, coordinator=[secured.running.addresses])
-        dashboard = Dashboard(options, clock=SystemClock(), net=net, resolve=system_resolve)
+        dashboard = Dashboard(
+            options, clock=SystemClock(), net=net, resolve=system_resolve, disk=SystemDisk()
+        )
         await dashboard.start()
         try:
             await dashboard.fleet.watcher.once()

@@ -20,6 +20,7 @@ import structlog
 
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.identity import READONLY, Identity
+from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.app.bigfleet import main
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.shard.core.read.decision_log import DecisionLog
@@ -190,7 +191,9 @@ def test_a_readonly_certificate_reads_and_anothers_refusal_is_reported(tmp_path:
         """What a dashboard with this certificate says of the shard."""
         net = GrpcNet(TlsStore(files, pytest.fail))
         options = DashboardOptions(port=0, shards={"shard-7": address})
-        dashboard = Dashboard(options, clock=SystemClock(), net=net, resolve=system_resolve)
+        dashboard = Dashboard(
+            options, clock=SystemClock(), net=net, resolve=system_resolve, disk=SystemDisk()
+        )
         await dashboard.fleet.watcher.once()
         await dashboard.fleet.watcher.close()
         return dashboard.fleet.picture.shards[0].error

@@ -12,6 +12,7 @@ import aiohttp
 import structlog
 
 from bigfleet.aio.clock import SystemClock
+from bigfleet.aio.system_disk import SystemDisk
 from bigfleet.dashboard.scraper import ScrapeTarget
 from bigfleet.dashboard.service import Dashboard, DashboardOptions
 from bigfleet.model.machine import MachineState as S
@@ -138,7 +139,7 @@ async def dashboard_world(
             servers[name] = await serve(name, 0)
         addresses = {name: f"127.0.0.1:{server.port}" for name, server in servers.items()}
         given = DashboardOptions(port=0, shards=addresses, endpoints=endpoints, **options)
-        dashboard = Dashboard(given, clock=clock, net=net, resolve=system_resolve)
+        dashboard = Dashboard(given, clock=clock, net=net, resolve=system_resolve, disk=SystemDisk())
         await dashboard.start()
         stack.push_async_callback(dashboard.stop)
         session = await stack.enter_async_context(aiohttp.ClientSession())
