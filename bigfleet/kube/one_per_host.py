@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 from bigfleet.kube.selectors import selects
 from bigfleet.model.profile import HOST_NAME_KEY
 
+MIRROR: Final = "kubernetes.io/config.mirror"
+DAEMON_SET: Final = "DaemonSet"
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _EVERY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104  compared, never listened on
 
@@ -52,6 +54,24 @@ def keeps_apart(pod: Mapping[str, Any]) -> bool:
         and selects(term.get("labelSelector"), labels)
         for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     )
+
+
+def belongs_to_its_node(pod: Mapping[str, Any]) -> bool:
+    """Return whether a pod came with its node: a mirror pod, or one of a DaemonSet."""
+    metadata = pod["metadata"]
+    owners = metadata.get("ownerReferences") or ()
+    return MIRROR in (metadata.get("annotations") or {}) or any(
+        owner.get("kind") == DAEMON_SET and owner.get("controller") for owner in owners
+    )
+
+
+def is_one_per_host(pod: Mapping[str, Any]) -> bool:
+    """Return whether each pod of this kind needs a machine of its own.
+
+    Not one that came with its node: it would ask for a machine more, on which one more of its kind would start, without end.
+    """
+    alone = bool(host_ports(pod.get("spec") or {})) or keeps_apart(pod)
+    return alone and not belongs_to_its_node(pod)
 
 
 def _concerns(term: Mapping[str, Any], namespace: str) -> bool:

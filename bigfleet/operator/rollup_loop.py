@@ -8,6 +8,7 @@ Rules: `operator#demand`; ADR-0027, ADR-0039, ADR-0205.
 """
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
@@ -24,7 +25,7 @@ from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.contribution import DemandRow
 from bigfleet.operator.core.request_status import RequestView
-from bigfleet.operator.core.rollup import KeptDemand
+from bigfleet.operator.core.rollup import KeptDemand, RollupRow, Surplus
 from bigfleet.operator.refused_rollups import Named, RefusedRollups
 from bigfleet.operator.session.uplink import PreparedRollup, Uplink
 from bigfleet.wire.operator_frames import RollupWriter, encoded_row
@@ -95,13 +96,31 @@ class RollupLoop:
         """Apply queued changes for one turn of the event loop; return whether none is left."""
         for change in self._changes.take_some(_REQUESTS_PER_TURN):
             if self._demand.put(change.key, change.after):
-                self._last_change_s = monotonic_s(self._clock)
-                if not self._changed.is_set():
-                    self._first_change_s = self._last_change_s
-                    self._changed.set()
+                self._note_change()
             if change.after is not None and change.after.wants_refusal:
                 self._acknowledger.refuse(change.key, change.after)
         return not len(self._changes)
+
+    def _note_change(self) -> None:
+        self._last_change_s = monotonic_s(self._clock)
+        if not self._changed.is_set():
+            self._first_change_s = self._last_change_s
+            self._changed.set()
+
+    async def put_surplus(self, surplus: Surplus) -> None:
+        """Replace the whole surplus; it is sent as a change of demand is."""
+        async with self._building:
+            if self._demand.put_surplus(surplus):
+                self._note_change()
+
+    def added_up(self, row: DemandRow) -> RollupRow | None:
+        """Return what a row asks for now, in a roll-up that may not be sent yet; None for a row that is gone."""
+        return self._demand.added_up(row)
+
+    @property
+    def requested(self) -> Mapping[str, int]:
+        """What the requests of the cluster add up to, by resource, in units of 10⁻⁹, the surplus not counted."""
+        return self._demand.requested
 
     # ---- for the life of a session
 
@@ -183,7 +202,14 @@ class RollupLoop:
                 if added_up is None:
                     self._encoded.pop(row, None)
                 else:
-                    self._encoded[row] = encoded_row(row.profile, added_up.total, added_up.unit, row.group)
+                    self._encoded[row] = encoded_row(
+                        row.profile,
+                        added_up.total,
+                        added_up.unit,
+                        row.group,
+                        max_units=row.max_units,
+                        for_fragments=row.for_fragments,
+                    )
             await self._clock.sleep(0)
         order = self._demand.order()
         if order is not self._fingerprints_of:

@@ -14,12 +14,13 @@ from bigfleet.kube.events import EventRecorder
 from bigfleet.kube.limiter import RateLimiter
 from bigfleet.kube.resources import ObjectKey
 from bigfleet.model.quantity import parse_quantity
+from bigfleet.model.resources import Resources
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.caches import OperatorCaches
-from bigfleet.operator.core.contribution import Contributions
+from bigfleet.operator.core.contribution import Contribution, Contributions
 from bigfleet.operator.core.request_status import view_of
-from bigfleet.operator.core.rollup import KeptDemand, RollupRow
+from bigfleet.operator.core.rollup import NO_SURPLUS, KeptDemand, RollupRow, Surplus, SurplusKey
 from bigfleet.operator.metrics import OPERATOR_METRICS
 from bigfleet.operator.refused_rollups import RefusedRollups
 from bigfleet.operator.rollup_loop import RollupCadence, RollupLoop
@@ -127,6 +128,26 @@ REQUESTS = st.fixed_dictionaries(
         "phase": st.sampled_from(["", "Acknowledged"]),
     }
 )
+# For profiles that requests have, such as the gang, and for one that none has.
+SURPLUS = st.dictionaries(
+    st.builds(
+        SurplusKey,
+        st.sampled_from(
+            [
+                found.row.profile
+                for spec in ({}, {"coLocation": {"topologyKey": "rack"}}, {"priority": 7})
+                if isinstance(
+                    found := Contributions().of({}, {"priority": 1, "resources": {}, **spec}), Contribution
+                )
+            ]
+        ),
+        st.sampled_from(["", "shop\0rack\0", "team-a\0rack\0"]),
+        st.sampled_from([Resources(), Resources.parse({"cpu": "1"}), Resources.parse({"memory": "1Gi"})]),
+        st.integers(0, 1),
+    ),
+    st.sampled_from([Resources(), Resources.parse({"cpu": "1"}), Resources.parse({"cpu": "7", "pods": "2"})]),
+    max_size=4,
+)
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("applied"), NAMES, REQUESTS),
@@ -135,6 +156,7 @@ STEPS = st.lists(
         st.tuples(st.just("deleted"), NAMES),
         st.tuples(st.just("listed again"), st.dictionaries(NAMES, REQUESTS)),
         st.tuples(st.just("followed")),
+        st.tuples(st.just("raised"), SURPLUS),
     ),
     max_size=8,
 )
@@ -158,6 +180,7 @@ class Kept:
         )
         self.uplink = Uplink(clock, metrics)
         self.documents: dict[str, dict[str, Any]] = {}
+        self.surplus: Surplus = NO_SURPLUS
 
     def document(self, name: str, request: dict[str, Any]) -> dict[str, Any]:
         self.version += 1
@@ -188,6 +211,9 @@ class Kept:
                 self.store.remove(
                     {**gone, "metadata": {**gone["metadata"], "resourceVersion": str(self.version)}}
                 )
+            case "raised", surplus:
+                self.surplus = surplus
+                await self.rollups.put_surplus(surplus)
             case "listed again", requests:
                 self.documents = {name: self.document(name, request) for name, request in requests.items()}
                 self.store.begin_list()
@@ -198,14 +224,14 @@ class Kept:
     async def check(self) -> None:
         await self.rollups._tick(self.uplink, first=False)
         assert self.uplink._rollup is not None
-        plain = plain_rollup("c", self.clock.wall_ns(), self.documents.values())
+        plain = plain_rollup("c", self.clock.wall_ns(), self.documents.values(), self.surplus)
         assert self.uplink._rollup.frame == plain
         assert set(self.rollups._encoded) == set(self.rollups._demand.order())  # nothing is left behind
 
 
-@pytest.mark.rule("operator#kept-demand", "testing#i32")
+@pytest.mark.rule("operator#kept-demand", "operator#surplus", "testing#i32")
 @given(st.lists(STEPS, min_size=1, max_size=6))
-def test_after_any_events_of_requests_the_kept_rollup_is_the_sum_from_scratch_byte_for_byte(
+def test_after_any_events_of_requests_and_any_surplus_the_kept_rollup_is_the_sum_from_scratch_byte_for_byte(
     times: list[list[tuple[Any, ...]]],
 ) -> None:
     async def story() -> None:

@@ -133,6 +133,8 @@ def _demand_text(spec: Document) -> list[str]:
     if spec.get("coLocation"):
         words.append(f"together in one {spec['coLocation']['topologyKey']}")
     words += [f"spread over {item['topologyKey']}" for item in spec.get("topologySpread") or ()]
+    if spec.get("maxPerMachine"):
+        words.append(f"at most {spec['maxPerMachine']} on a machine")
     for name, title in (("interruptionPenalty", "an interruption"), ("reclamationPenalty", "a reclamation")):
         if spec.get(name) is not None:
             words.append(f"{title} costs {spec[name]} dollars")

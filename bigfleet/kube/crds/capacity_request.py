@@ -158,26 +158,41 @@ def _penalty(field: str, description: str) -> Schema:
     return with_rules(quantity(description, bounded=True), not_negative(field))
 
 
-_SPEC: Final = fields(
-    {
-        "requirements": listing(
-            _REQUIREMENT, "What the labels of a machine must satisfy; all must hold.", most=MAX_REQUIREMENTS
-        ),
-        "resources": _resources(),
-        "priority": whole_number("The value of the pod's priority class; larger is served first."),
-        "topologySpread": listing(
-            _SPREAD, "How the machines of equal requests are to be spread.", most=MAX_SPREADS
-        ),
-        "coLocation": _CO_LOCATION,
-        "interruptionPenalty": _penalty(
-            "interruptionPenalty", "Dollars that one interruption of the pod costs; absent counts as 0."
-        ),
-        "reclamationPenalty": _penalty(
-            "reclamationPenalty", "Dollars of value tied to the particular machine; absent counts as 0."
-        ),
-    },
-    required=("priority", "resources"),
-    description="The demand. It stands until the object is deleted.",
+_SPEC: Final = with_rules(
+    fields(
+        {
+            "requirements": listing(
+                _REQUIREMENT,
+                "What the labels of a machine must satisfy; all must hold.",
+                most=MAX_REQUIREMENTS,
+            ),
+            "resources": _resources(),
+            "priority": whole_number("The value of the pod's priority class; larger is served first."),
+            "topologySpread": listing(
+                _SPREAD, "How the machines of equal requests are to be spread.", most=MAX_SPREADS
+            ),
+            "coLocation": _CO_LOCATION,
+            "maxPerMachine": with_rules(
+                whole_number(
+                    "How many such pods a machine is wanted for at most, whatever else it has; absent means no limit."
+                ),
+                ValidationRule("self >= 1", "maxPerMachine must be at least 1"),
+            ),
+            "interruptionPenalty": _penalty(
+                "interruptionPenalty", "Dollars that one interruption of the pod costs; absent counts as 0."
+            ),
+            "reclamationPenalty": _penalty(
+                "reclamationPenalty", "Dollars of value tied to the particular machine; absent counts as 0."
+            ),
+        },
+        required=("priority", "resources"),
+        description="The demand. It stands until the object is deleted.",
+    ),
+    ValidationRule(
+        "!has(self.maxPerMachine) || size(self.resources) > 0",
+        "maxPerMachine needs resources",
+        ".maxPerMachine",
+    ),
 )
 
 _CONDITION: Final = fields(

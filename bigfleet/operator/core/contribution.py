@@ -40,14 +40,25 @@ T = TypeVar("T")
 Spec = Mapping[str, Any]
 
 
+RowOrder = tuple[int, str, str, int, bool]
+"""The place of a row in a roll-up; equal exactly for equal rows."""
+
+
 class DemandRow:
-    """The profile and group of a row of demand, and its place in a roll-up; equal rows are one object."""
+    """What makes a row of demand that row; equal ones are one object, as `Contributions` makes them."""
 
-    __slots__ = ("__weakref__", "group", "order", "profile")
+    __slots__ = ("__weakref__", "for_fragments", "group", "max_units", "order", "profile")
 
-    def __init__(self, profile: Profile, group: str) -> None:
-        self.profile, self.group = profile, group
-        self.order = (-profile.priority, profile.fingerprint, group)
+    def __init__(
+        self, profile: Profile, group: str, max_units: int = 0, *, for_fragments: bool = False
+    ) -> None:
+        self.profile, self.group, self.max_units, self.for_fragments = (
+            profile,
+            group,
+            max_units,
+            for_fragments,
+        )
+        self.order: RowOrder = (-profile.priority, profile.fingerprint, group, max_units, for_fragments)
 
 
 class RequestAmounts:
@@ -71,7 +82,7 @@ class Contributions:
     """Makes contributions and shares equal rows and amounts, by weak references."""
 
     def __init__(self) -> None:
-        self._rows: WeakValueDictionary[tuple[Profile, str], DemandRow] = WeakValueDictionary()
+        self._rows: WeakValueDictionary[tuple[Profile, str, int], DemandRow] = WeakValueDictionary()
         self._amounts: WeakValueDictionary[tuple[tuple[str, int, bool], ...], RequestAmounts] = (
             WeakValueDictionary()
         )
@@ -92,14 +103,15 @@ class Contributions:
                 reclamation_bucket=_bucket(spec, "reclamationPenalty"),
             )
             entries = _amounts(spec.get("resources"))
+            max_units = _max_per_machine(spec, entries)
         except RefusedRequestError as error:
             return error.refusal()
-        return Contribution(self._row(profile, group), self._shared_amounts(entries))
+        return Contribution(self._row(profile, group, max_units), self._shared_amounts(entries))
 
-    def _row(self, profile: Profile, group: str) -> DemandRow:
-        row = self._rows.get((profile, group))
+    def _row(self, profile: Profile, group: str, max_units: int) -> DemandRow:
+        row = self._rows.get((profile, group, max_units))
         if row is None:
-            row = self._rows[profile, group] = DemandRow(profile, group)
+            row = self._rows[profile, group, max_units] = DemandRow(profile, group, max_units)
         return row
 
     def _shared_amounts(self, entries: tuple[tuple[str, int, bool], ...]) -> RequestAmounts:
@@ -192,6 +204,18 @@ def _amounts(resources: object) -> tuple[tuple[str, int, bool], ...]:
         if nano:
             entries.append((name, nano, binary))
     return tuple(entries)
+
+
+def _max_per_machine(spec: Spec, entries: tuple[tuple[str, int, bool], ...]) -> int:
+    if spec.get("maxPerMachine") is None:
+        return 0
+    limit = _int32(spec["maxPerMachine"], "quantity", "spec.maxPerMachine")
+    if limit < 1:
+        raise RefusedRequestError("quantity", "spec.maxPerMachine", limit, "1 or more")
+    if not entries:
+        # A shard refuses the whole roll-up for a limit on units of nothing.
+        raise RefusedRequestError("quantity", "spec.maxPerMachine", limit, "a limit beside resources")
+    return limit
 
 
 def _bucket(spec: Spec, name: str) -> PenaltyBucket:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from bigfleet.kube.crds.schema import MAX_RESOURCES
-from bigfleet.kube.one_per_host import HostPort, host_ports, keeps_apart
+from bigfleet.kube.one_per_host import DAEMON_SET, HostPort, host_ports, keeps_apart
 from bigfleet.kube.pod_request import pod_resources
 from bigfleet.kube.resources import ObjectKey, key_of
 from bigfleet.model.errors import InvalidFieldError
@@ -25,7 +25,6 @@ from bigfleet.operator.core.views import part
 
 UNSCHEDULABLE: Final = "Unschedulable"
 """The reason with which the scheduler says that no node takes a pod."""
-DAEMON_SET: Final = "DaemonSet"
 MAX_TEXT: Final = 16 * 1024
 """Characters of all labels, or of all conditions on nodes, of one pod. The API server allows megabytes of both."""
 _MOST: Final = 256

@@ -1,7 +1,7 @@
 """Co-location from required pod affinity, and topology spread, of a pod.
 
 Why: users write ordinary Kubernetes fields and nothing of ours (ADR-0024).
-Must never: read preferred affinity, anti-affinity, or anything about owners.
+Must never: read preferred affinity, anti-affinity (`bigfleet.kube.one_per_host` does), or anything about owners.
 Rules: `operator#pod-requirements`, `operator#gang-rows`.
 """
 

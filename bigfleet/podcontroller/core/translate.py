@@ -1,7 +1,7 @@
 """Translates a pod into the spec of its CapacityRequest.
 
-Must never: raise, or include tolerations, claims, host ports or volumes: a request has no field for them.
-Rules: `operator#request-life`, `operator#pod-requirements`; ADR-0024, ADR-0027, ADR-0039.
+Must never: raise, or include tolerations, claims or volumes: a request has no field for them.
+Rules: `operator#request-life`, `operator#pod-requirements`, `operator#pod-affinity`; ADR-0024, ADR-0027, ADR-0039, ADR-0267.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bigfleet.kube.crds.schema import MAX_RESOURCES
+from bigfleet.kube.one_per_host import is_one_per_host
 from bigfleet.kube.pod_request import pod_request
+from bigfleet.model.quantity import parse_quantity
 from bigfleet.podcontroller.core.affinity import co_location_of, spread_of
 from bigfleet.podcontroller.core.penalties import PenaltyDefaults, penalties_of
 from bigfleet.podcontroller.core.requirements import Inexact, requirements_of
@@ -48,6 +50,8 @@ def translate(pod: Mapping[str, Any], defaults: PenaltyDefaults) -> Translation:
         wanted["topologySpread"] = spread
     if together is not None:
         wanted["coLocation"] = together
+    if any(parse_quantity(amount) for amount in resources.values()) and is_one_per_host(pod):
+        wanted["maxPerMachine"] = 1
     warnings = (*requirements.warnings, *spread_warnings, *penalty_warnings, *resource_warnings)
     return Translation(wanted, scope, tuple(dict.fromkeys(requirements.inexact)), warnings)
 

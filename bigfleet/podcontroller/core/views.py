@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bigfleet.kube.crds.capacity_request import CO_LOCATION_SCOPE, OWNED_BY_POD
+from bigfleet.kube.one_per_host import belongs_to_its_node
 from bigfleet.kube.resources import ObjectKey, key_of, version_of
 from bigfleet.podcontroller.core.penalties import PenaltyDefaults
 from bigfleet.podcontroller.core.requirements import Inexact
 from bigfleet.podcontroller.core.translate import translate
 
 Document = dict[str, Any]
-MIRROR: Final = "kubernetes.io/config.mirror"
 _FINISHED: Final = ("Succeeded", "Failed")
 
 
@@ -89,7 +89,7 @@ def pod_view(defaults: PenaltyDefaults, *, exclude_daemonsets: bool) -> Callable
     """Return the projection of pods, which returns None for a pod to leave out."""
 
     def project(pod: Document) -> PodView | None:
-        if exclude_daemonsets and _belongs_to_its_node(pod):
+        if exclude_daemonsets and belongs_to_its_node(pod):
             return None
         metadata = pod["metadata"]
         asked = translate(pod, defaults)
@@ -143,11 +143,3 @@ def _state(pod: Document) -> PodState:
     if pod["metadata"].get("deletionTimestamp"):
         return PodState.TERMINATING
     return PodState.GATED if (pod.get("spec") or {}).get("schedulingGates") else PodState.LIVE
-
-
-def _belongs_to_its_node(pod: Document) -> bool:
-    metadata = pod["metadata"]
-    owners = metadata.get("ownerReferences") or ()
-    return MIRROR in (metadata.get("annotations") or {}) or any(
-        owner.get("kind") == "DaemonSet" and owner.get("controller") for owner in owners
-    )

@@ -189,6 +189,13 @@ BAD_REQUESTS: dict[str, tuple[Any, str, str]] = {
         "spec.topologySpread",
         "must have at most 16 items",
     ),
+    "limit of zero": (request(maxPerMachine=0), "spec.maxPerMachine", "maxPerMachine must be at least 1"),
+    "negative limit": (request(maxPerMachine=-2), "spec.maxPerMachine", "maxPerMachine must be at least 1"),
+    "limit on nothing": (
+        request(maxPerMachine=1, resources={}),
+        "spec.maxPerMachine",
+        "maxPerMachine needs resources",
+    ),
     "co-location over nothing": (
         request(coLocation={"topologyKey": ""}),
         "spec.coLocation.topologyKey",

@@ -9,7 +9,9 @@ from bigfleet.kube import store as store_module
 from bigfleet.kube.cache_set import CacheSyncError
 from bigfleet.kube.resources import CAPACITY_REQUESTS, ObjectKey
 from bigfleet.kube.transport import ApiCall, ApiResponse
+from bigfleet.model.resources import Resources
 from bigfleet.operator import rollup_loop
+from bigfleet.operator.core.rollup import NO_SURPLUS, SurplusKey
 from bigfleet.operator.session.uplink import Uplink
 from bigfleet.v1alpha1 import shard_pb2
 from tests.support.kube_api.faults import Fault, Trouble
@@ -502,5 +504,28 @@ def test_who_wants_to_know_is_told_once_the_caches_are_complete_and_before_the_f
         operator._on_synced = lambda: calls.append((not operator.caches.missing(), len(world.shard.sessions)))
         await world.eventually(lambda: len(world.shard.sessions) == 2)
         assert calls == [(True, 1)]
+
+    play(scene)
+
+
+@pytest.mark.rule("operator#surplus", "operator#rollup-cadence")
+def test_a_surplus_leaves_as_a_change_does_and_stays_until_it_is_taken_back() -> None:
+    async def scene(world: World) -> None:
+        assert world.operator is not None
+        await world.add_request("good")
+        await world.clock.sleep(25)
+        rollups = world.operator.rollups
+        unit = Resources.parse({"cpu": "0.5"})
+        (row,) = rollups._demand.order()
+        await rollups.put_surplus({SurplusKey(row.profile, row.group, unit): Resources.parse({"cpu": "4"})})
+        await world.clock.sleep(0.5)
+        needs = world.shard.current.rollups[-1].needs
+        assert [(need.aggregate_resources["cpu"], need.for_fragments) for need in needs] == [
+            ("500m", False),
+            ("4", True),
+        ]
+        await rollups.put_surplus(NO_SURPLUS)
+        await world.clock.sleep(0.5)
+        assert cpu(world) == ["500m"]
 
     play(scene)

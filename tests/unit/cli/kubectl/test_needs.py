@@ -51,6 +51,11 @@ def test_the_highest_priority_comes_first_then_the_largest_number() -> None:
     ]
 
 
+def test_a_limit_per_machine_is_shown_and_is_another_need() -> None:
+    rows = needs([request("a", maxPerMachine=1), request("b", maxPerMachine=1), request("c")], NOW)
+    assert [(row["requests"], row["max_per_machine"]) for row in rows] == [(2, 1), (1, None)]
+
+
 def test_gangs_of_two_namespaces_are_two_needs_unless_they_share_a_scope() -> None:
     together = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"job": "t"}}}
     apart = [request("a", coLocation=together), request("b", "bank", coLocation=together)]

@@ -123,6 +123,12 @@ def test_a_request_without_requirements_asks_for_any_node() -> None:
     assert "any node" in str(describe_pod(PodFacts(pod(), plain), NOW)["asks for"])
 
 
+def test_a_limit_per_machine_is_told() -> None:
+    limited = request()
+    limited["spec"]["maxPerMachine"] = 1
+    assert "at most 1 on a machine" in str(describe_pod(PodFacts(pod(), limited), NOW)["asks for"])
+
+
 def test_an_unknown_operator_matches_no_node() -> None:
     odd = request()
     odd["spec"]["requirements"] = [{"key": "zone", "operator": "Gt", "values": ["1"]}]

@@ -65,6 +65,20 @@ def test_requests_equal_but_for_their_amounts_share_one_row() -> None:
     assert found.unit == {"cpu": "3", "memory": "4Gi"}
 
 
+@pytest.mark.rule("operator#aggregation")
+def test_requests_that_differ_in_the_limit_are_different_rows() -> None:
+    makes = Contributions()
+    rows = []
+    for limit in (None, 1, 2, 1):
+        spec = {"priority": 1, "resources": {"cpu": "1"}, "maxPerMachine": limit}
+        found = makes.of(META, spec)
+        assert isinstance(found, Contribution)
+        rows.append(found.row)
+    assert [one.max_units for one in rows] == [0, 1, 2, 1]
+    assert rows[1] is rows[3]
+    assert len({one.order for one in rows}) == 3
+
+
 def test_an_empty_request_is_a_row_with_empty_maps() -> None:
     found = row({"resources": {}})
     assert (found.total, found.unit) == ({}, {})
@@ -173,6 +187,13 @@ def test_an_empty_topology_key_is_no_gang() -> None:
         ({"resources": {"cpu": 1.5}}, "quantity", "1.5"),
         ({"resources": None}, "quantity", "spec.resources"),
         ({"resources": {f"r{n}": "1" for n in range(65)}}, "quantity", "at most 64"),
+        ({"maxPerMachine": 0}, "quantity", "spec.maxPerMachine: found 0, allowed is 1 or more"),
+        ({"maxPerMachine": -1}, "quantity", "1 or more"),
+        ({"maxPerMachine": 2**31}, "quantity", "32 bits"),
+        ({"maxPerMachine": "1"}, "quantity", "spec.maxPerMachine"),
+        ({"maxPerMachine": True}, "quantity", "spec.maxPerMachine"),
+        ({"maxPerMachine": 1, "resources": {}}, "quantity", "beside resources"),
+        ({"maxPerMachine": 1, "resources": {"cpu": "0"}}, "quantity", "beside resources"),
         ({"interruptionPenalty": "lots"}, "quantity", "spec.interruptionPenalty"),
         ({"priority": 2**31}, "quantity", "spec.priority"),
         ({"priority": None}, "quantity", "spec.priority"),

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from bigfleet.kube.resources import ObjectKey
-from bigfleet.operator.core.contribution import Contributions
+from bigfleet.model.resources import Resources
+from bigfleet.operator.core.contribution import Contribution, Contributions
 from bigfleet.operator.core.request_status import RequestView, view_of
-from bigfleet.operator.core.rollup import KeptDemand, RollupRow
+from bigfleet.operator.core.rollup import NO_SURPLUS, KeptDemand, RollupRow, Surplus, SurplusKey
 
 MAKES = Contributions()
 
@@ -84,6 +85,7 @@ def test_the_largest_unit_goes_down_when_its_last_request_goes() -> None:
     assert demand.put(key(1), None)
     assert [(row.total, row.unit) for row in rows(demand)] == [({"cpu": "5"}, {"cpu": "4"})]
     assert demand.put(key(2), None)
+    assert demand.requested == {"cpu": 10**9}
     assert [(row.total, row.unit) for row in rows(demand)] == [({"cpu": "1"}, {"cpu": "1"})]
 
 
@@ -140,3 +142,78 @@ def test_who_waits_for_a_status_is_kept_with_the_demand() -> None:
     demand.put(key(2), None)
     assert (list(demand.pending), list(demand.unmarked)) == ([key(1)], [])
     assert set(demand.skipped.values()) == {0}
+
+
+# ---- what is asked for on top of the sum
+
+GANG: dict[str, Any] = {**ONE, "coLocation": {"topologyKey": "rack"}}
+
+
+def surplus(spec: dict[str, Any], cpu: str, *, unit: str = "1", max_units: int = 0) -> Surplus:
+    found = MAKES.of({"namespace": "shop"}, spec)
+    assert isinstance(found, Contribution)
+    key = SurplusKey(found.row.profile, found.row.group, Resources.parse({"cpu": unit}), max_units)
+    return {key: Resources.parse({"cpu": cpu})}
+
+
+@pytest.mark.rule("operator#surplus")
+def test_a_surplus_is_a_row_of_its_own_beside_the_sum() -> None:
+    demand = build([ONE, FOUR])
+    assert demand.put_surplus(surplus(ONE, "8", unit="4", max_units=1))
+    assert [(row.total, row.unit) for row in rows(demand)] == [
+        ({"cpu": "5"}, {"cpu": "4"}),
+        ({"cpu": "8"}, {"cpu": "4"}),
+    ]
+    assert [(row.max_units, row.for_fragments) for row in demand.order()] == [(0, False), (1, True)]
+    assert len(demand) == 2
+
+
+@pytest.mark.rule("operator#surplus")
+def test_only_a_surplus_that_differs_changes_the_demand_and_only_its_row() -> None:
+    demand = build([ONE])
+    demand.put_surplus({**surplus(ONE, "8"), **surplus({**ONE, "priority": 2}, "3")})
+    rows(demand)
+    assert not demand.put_surplus({**surplus(ONE, "8"), **surplus({**ONE, "priority": 2}, "3")})
+    assert demand.put_surplus(surplus(ONE, "9"))
+    changed = demand.take_changed(10)
+    assert sorted((row.profile.priority, made and made.total["cpu"]) for row, made in changed) == [
+        (1, "9"),
+        (2, None),
+    ]
+    assert demand.put_surplus(NO_SURPLUS)
+    assert not demand.put_surplus({key: Resources() for key in surplus(ONE, "1")})
+    assert [row.for_fragments for row in demand.order()] == [False]
+
+
+@pytest.mark.rule("operator#surplus")
+def test_the_surplus_of_a_gang_is_in_its_own_row_and_goes_with_it() -> None:
+    demand = build([GANG])
+    rows(demand)
+    assert demand.put_surplus(surplus(GANG, "4"))
+    assert [(row.total, row.unit) for row in rows_changed(demand)] == [({"cpu": "5"}, {"cpu": "1"})]
+    demand.put(key(0), None)
+    assert not len(demand.order())
+    assert not demand.put_surplus(surplus(GANG, "2")), "of a gang that is gone"
+    demand.put(key(0), view(GANG))
+    assert [row.total for row in rows_changed(demand)] == [{"cpu": "3"}]
+    assert demand.put_surplus(NO_SURPLUS)
+    assert [row.total for row in rows_changed(demand)] == [{"cpu": "1"}]
+
+
+@pytest.mark.rule("operator#surplus")
+def test_a_limit_on_units_of_nothing_is_not_sent_as_it_would_refuse_the_whole_roll_up() -> None:
+    demand = build([ONE])
+    demand.put_surplus(surplus(ONE, "4", unit="0", max_units=1))
+    assert [row.max_units for row in demand.order()] == [0, 0]
+
+
+@pytest.mark.rule("operator#surplus")
+def test_requests_of_a_row_for_fragments_are_those_that_it_is_on_top_of() -> None:
+    demand = build([ONE, {**ONE, "priority": 2}])
+    demand.put_surplus(surplus(ONE, "8"))
+    row = next(row for row in demand.order() if row.for_fragments)
+    assert [found for found, _ in demand.requests_of(row, 5)] == [key(0)]
+
+
+def rows_changed(demand: KeptDemand) -> list[RollupRow]:
+    return [made for _, made in demand.take_changed(10**6) if made is not None]

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS
 from bigfleet.podcontroller.core.requirements import Inexact
 from bigfleet.podcontroller.core.translate import translate
@@ -47,6 +49,7 @@ def test_every_part_has_its_place_and_nothing_else_is_carried() -> None:
         "interruptionPenalty": "500m",
         "topologySpread": [{"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}],
         "coLocation": {"topologyKey": "rack", "labelSelector": {"matchLabels": {"job": "t"}}},
+        "maxPerMachine": 1,
     }
     assert (found.scope, found.inexact, found.warnings) == ("x;", (), ())
 
@@ -57,6 +60,44 @@ def test_a_bare_pod_asks_for_a_machine_of_any_kind_at_priority_zero() -> None:
         "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "Exists"}],
         "resources": {},
     }
+
+
+PORTS = [{"hostPort": 80}]
+ONE = {"requests": {"cpu": "1"}}
+
+
+@pytest.mark.rule("operator#pod-affinity")
+@pytest.mark.parametrize(
+    ("metadata", "container", "limit"),
+    [
+        pytest.param({}, {"resources": ONE, "ports": PORTS}, 1, id="a host port"),
+        pytest.param({}, {"resources": ONE}, None, id="none"),
+        pytest.param({}, {"ports": PORTS}, None, id="no requests, so no units to count"),
+        pytest.param(
+            {},
+            {"resources": {"requests": {"cpu": "0"}}, "ports": PORTS},
+            None,
+            id="requests of nothing",
+        ),
+        pytest.param(
+            {"ownerReferences": [{"kind": "DaemonSet", "controller": True}]},
+            {"resources": ONE, "ports": PORTS},
+            None,
+            id="a pod that came with its node",
+        ),
+        pytest.param(
+            {"annotations": {"kubernetes.io/config.mirror": "x"}},
+            {"resources": ONE, "ports": PORTS},
+            None,
+            id="a mirror pod",
+        ),
+    ],
+)
+def test_a_pod_that_shares_no_node_with_its_kind_asks_for_a_machine_of_its_own(
+    metadata: dict[str, Any], container: dict[str, Any], limit: int | None
+) -> None:
+    given = {"metadata": {"name": "p", **metadata}, "spec": {"containers": [container]}}
+    assert translate(given, NO_DEFAULTS).spec.get("maxPerMachine") == limit
 
 
 def test_a_reason_of_inexactness_is_told_once_per_pod() -> None:

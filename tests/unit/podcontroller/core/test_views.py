@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from bigfleet.kube.one_per_host import MIRROR
 from bigfleet.kube.resources import ObjectKey
 from bigfleet.podcontroller.core.penalties import NO_DEFAULTS
 from bigfleet.podcontroller.core.views import (
-    MIRROR,
     PodState,
     PodView,
     owned_request,
