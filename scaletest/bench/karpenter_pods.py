@@ -79,7 +79,8 @@ def _slots(types: int, slots: int) -> Iterator[Machine]:
                 ),
             )
             for slot in range(slots):
-                yield Machine(f"{shape.instance_type}.{zone}.{slot:03}", MachineState.SPECULATIVE, shape)
+                # Of equal price the engine takes the first id; a zone in its first place would take all work.
+                yield Machine(f"{shape.instance_type}.{slot:03}.{zone}", MachineState.SPECULATIVE, shape)
 
 
 Family = Callable[[Random], tuple[dict[str, str], Document]]
