@@ -6,10 +6,14 @@ Rules: `wire#session`, `wire#additions`, `shard#resync`, `shard#reclaim-instruct
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import MachineState
 from bigfleet.model.profile import Requirement
+
+PODS_FEATURE: Final = "pods"
+"""A shard with it counts room for pods on every machine, so a need may name the resource `pods`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,8 @@ class ShardAck:
     shard_epoch: int = 0
     problem: str = ""
     """Why a roll-up was refused."""
+    features: frozenset[str] = frozenset()
+    """Which additions to demand the shard understands, in the answer to Hello."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ OUTBOX: Final = 256
 OUTBOX_BETWEEN_ROLLUPS: Final = 64
 BLOB_DEADLINE_S: Final = 25.0
 """The shard waits 30 s for a blob; a later answer is useless."""
+GREETING_S: Final = 1.0
+"""How long the first roll-up of a session waits to hear what the shard understands; its answer takes one round trip."""
 CORDON_PATIENCE_S: Final = 5.0
 POD_PATIENCE_S: Final = 60.0
 """How long the start waits for the list of pods once the others are complete. Not for ever: an older role has no right to it."""

@@ -20,6 +20,7 @@ from bigfleet.aio.clock import Clock, monotonic_s, timeout
 from bigfleet.aio.net import MAX_MESSAGE_BYTES
 from bigfleet.kube.resources import ObjectKey
 from bigfleet.model.errors import BigFleetError
+from bigfleet.model.frames import PODS_FEATURE
 from bigfleet.obs.metrics import Metrics, timed
 from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.caches import OperatorCaches
@@ -78,6 +79,7 @@ class RollupLoop:
         self.fingerprints: frozenset[str] = frozenset()
         """The profiles of the newest roll-up; hints for other profiles are of no use."""
         self._fingerprints_of: object = None
+        self._features: frozenset[str] = frozenset()
         self._log = structlog.get_logger("bigfleet.operator")
 
     # ---- for the life of the process
@@ -141,6 +143,12 @@ class RollupLoop:
             else:
                 await self._until_due(began_s + self._cadence.interval_s)
 
+    def understood(self, features: frozenset[str]) -> None:
+        """The shard of this session understands these additions to demand; without an answer those of the last one count."""
+        if features != self._features:
+            self._features = features
+            self._note_change()
+
     def accepted(self) -> None:
         """The shard accepted a roll-up."""
         self._refusals.accepted()
@@ -177,6 +185,8 @@ class RollupLoop:
             async with self._building:
                 with self._phase("list"):
                     await self._catch_up()
+                # Here and not when it is heard: no roll-up tells one row the one way and another row the other way.
+                self._demand.count_pods(PODS_FEATURE in self._features)
                 with self._phase("build"):
                     prepared = await self._build(first=first)
             with self._phase("enqueue"):

@@ -46,7 +46,9 @@ def frame_from_proto(message: shard_pb2.ShardMessage) -> ShardFrame | str:
     match message.WhichOneof("payload"):
         case "ack":
             ack = message.ack
-            return ShardAck(ack.echo, ack.coordinator_term, ack.shard_epoch, ack.problem)
+            return ShardAck(
+                ack.echo, ack.coordinator_term, ack.shard_epoch, ack.problem, frozenset(ack.features)
+            )
         case "bootstrap_request":
             asked = message.bootstrap_request
             if not asked.request_id:

@@ -15,6 +15,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from bigfleet.model.errors import InvalidFieldError
+from bigfleet.model.frames import PODS_FEATURE
 from bigfleet.model.machine import Machine
 from bigfleet.model.profile import INSTANCE_TYPE_KEY, ZONE_KEY, Profile
 from bigfleet.v1alpha1 import provider_pb2
@@ -25,6 +26,8 @@ HELLO_ECHO: Final = "hello"
 ROLLUP_ECHO: Final = "rollup"
 REFUSED_ECHO: Final = "rollup-refused"
 RESYNC_ECHO: Final = "resync"
+
+FEATURES: Final = (PODS_FEATURE,)
 
 MAX_FIELDS: Final = 1024
 """Fields of a frame, payload included. An encoder writes one; stepping over a field costs its sender two bytes and the
@@ -144,8 +147,14 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def acknowledgement(echo: str, *, term: int, epoch: int, problem: str = "") -> bytes:
-    """Tell the operator that a frame was taken, that a resync is complete, or why a roll-up was refused."""
-    ack = pb.Acknowledgement(echo=echo, coordinator_term=term, shard_epoch=epoch, problem=problem)
+    """Tell the operator that a frame was taken, that a resync is complete, or why a roll-up was refused.
+
+    The answer to Hello says which additions to demand this version understands.
+    """
+    features = FEATURES if echo == HELLO_ECHO else ()
+    ack = pb.Acknowledgement(
+        echo=echo, coordinator_term=term, shard_epoch=epoch, problem=problem, features=features
+    )
     return pb.ShardMessage(ack=ack).SerializeToString()
 
 

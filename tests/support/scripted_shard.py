@@ -61,6 +61,8 @@ class ScriptedShard:
         self.sessions: list[HeardSession] = []
         self.acks_hello = True
         self.acks_rollups = True
+        self.features: tuple[str, ...] = ()
+        """What it says to understand; nothing, as a shard of the original."""
         self.marks_resync = True
         self.refuses_with: Code | None = None
         self.replay: list[shard_pb2.ShardMessage] = []
@@ -123,7 +125,7 @@ class ScriptedShard:
             case "hello":
                 heard.hellos.append(message.hello)
                 if self.acks_hello:
-                    heard.send(ack("hello"))
+                    heard.send(ack("hello", *self.features))
                     if len(heard.hellos) == 1:
                         for frame in self.replay:
                             heard.send(frame)
@@ -140,9 +142,9 @@ class ScriptedShard:
                 heard.reclaim_acks.append(message.reclaim_ack)
 
 
-def ack(echo: str) -> shard_pb2.ShardMessage:
+def ack(echo: str, *features: str) -> shard_pb2.ShardMessage:
     """Return an acknowledgement."""
-    return shard_pb2.ShardMessage(ack=shard_pb2.Acknowledgement(echo=echo, shard_epoch=1))
+    return shard_pb2.ShardMessage(ack=shard_pb2.Acknowledgement(echo=echo, shard_epoch=1, features=features))
 
 
 def node_state(

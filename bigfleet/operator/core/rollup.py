@@ -17,7 +17,9 @@ from typing import NamedTuple
 
 from bigfleet.kube.event_reasons import NOT_REPORTED
 from bigfleet.kube.resources import ObjectKey
+from bigfleet.model.machine import PODS
 from bigfleet.model.profile import Profile
+from bigfleet.model.quantity import NANO
 from bigfleet.model.quantity_text import canonical_text
 from bigfleet.model.resources import ZERO, Resources
 from bigfleet.operator.core.contribution import Contribution, DemandRow, RequestAmounts, RowOrder
@@ -75,6 +77,7 @@ class KeptDemand:
         self._extras: dict[RowOrder, _Extra] = {}
         self._order: dict[DemandRow, None] = {}
         self._rows_differ = False  # from those in `_order`
+        self._counts_pods = False
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -101,6 +104,18 @@ class KeptDemand:
         removed = before is not None and self._count(before, -1)
         return added or removed
 
+    def count_pods(self, wanted: bool) -> bool:
+        """Count each request as one of the resource `pods`, or not; return whether the demand that is sent changed.
+
+        A shard that does not know of it would find no machine with any.
+        """
+        if wanted == self._counts_pods:
+            return False
+        self._counts_pods = wanted
+        rows = (*self._counts, *(extra.row for extra in self._extras.values() if extra.row.for_fragments))
+        self._changed.update(dict.fromkeys(rows))
+        return bool(rows)
+
     def take_changed(self, most: int) -> list[tuple[DemandRow, RollupRow | None]]:
         """Return some rows that changed since they were last returned, added up; None for a row that is gone."""
         rows = list(islice(self._changed, most))
@@ -113,10 +128,13 @@ class KeptDemand:
         extra = self._extras.get(row.order)
         counts = self._counts.get(row)
         if counts is not None:
-            return _added_up(row, counts, extra.total if extra is not None else ZERO)
+            more = self._sent(extra.total) if extra is not None else ZERO
+            return _added_up(row, counts, more, pods=self._counts_pods)
         if extra is None or extra.row is not row:
             return None
-        return RollupRow(row.profile, row.group, _texts(extra.total), _texts(extra.unit))
+        return RollupRow(
+            row.profile, row.group, _texts(self._sent(extra.total)), _texts(self._sent(extra.unit))
+        )
 
     def put_surplus(self, surplus: Surplus) -> bool:
         """Replace the whole surplus; return whether the demand that is sent changed.
@@ -160,6 +178,9 @@ class KeptDemand:
             if isinstance(view.found, Contribution) and wanted in (None, view.found.row.order[:-1])
         )
         return nsmallest(most, found, key=itemgetter(0))
+
+    def _sent(self, amounts: Resources) -> Resources:
+        return amounts if self._counts_pods else Resources(amounts.without(PODS))
 
     def _count(self, view: RequestView, by: int) -> bool:
         """Add or remove a request; return whether that changes the demand."""
@@ -207,9 +228,8 @@ def _extras_of(surplus: Surplus, before: Mapping[RowOrder, _Extra]) -> dict[RowO
         if extra.is_zero:
             continue
         is_gang = key.profile.same_key is not None
-        limit = (
-            0 if key.unit.is_zero else key.max_units
-        )  # a limit on units of nothing would refuse the whole roll-up
+        # A limit on units of nothing would refuse the whole roll-up.
+        limit = 0 if key.unit.without(PODS).is_zero else key.max_units
         row = DemandRow(key.profile, key.group, limit, for_fragments=not is_gang)
         other = found.get(row.order) or before.get(row.order)
         row = row if other is None else other.row  # one object for equal rows
@@ -222,11 +242,17 @@ def _texts(amounts: Resources) -> dict[str, str]:
     return {name: canonical_text(amount) for name, amount in amounts.items()}
 
 
-def _added_up(row: DemandRow, counts: Mapping[RequestAmounts, int], extra: Resources) -> RollupRow:
+def _added_up(
+    row: DemandRow, counts: Mapping[RequestAmounts, int], extra: Resources, *, pods: bool
+) -> RollupRow:
     totals: dict[str, int] = {}
     units: dict[str, int] = {}
     decimal: set[str] = set()  # resources with an amount that was not written in binary units
     for amounts, count in counts.items():
+        if pods and not any(name == PODS for name, _, _ in amounts.entries):
+            totals[PODS] = totals.get(PODS, 0) + count * NANO
+            units[PODS] = max(units.get(PODS, 0), NANO)
+            decimal.add(PODS)
         for name, nano, binary in amounts.entries:
             totals[name] = totals.get(name, 0) + nano * count
             units[name] = max(units.get(name, 0), nano)

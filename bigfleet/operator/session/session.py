@@ -13,14 +13,14 @@ from typing import Any, NoReturn
 import structlog
 
 from bigfleet.aio.backoff import Attempt
-from bigfleet.aio.clock import NANOSECONDS, Clock, monotonic_s
+from bigfleet.aio.clock import NANOSECONDS, Clock, monotonic_s, timeout
 from bigfleet.aio.net import BidiStream, DialOptions, Net
 from bigfleet.model.errors import BigFleetError
 from bigfleet.model.frames import BlobRequest, CapacityHint, NodeStateUpdate, ReclaimOrder, ShardAck
 from bigfleet.obs.metrics import Metrics
 from bigfleet.operator.core.bootstrap import Renderer
 from bigfleet.operator.dispatch import TaskDispatcher
-from bigfleet.operator.options import BLOB_DEADLINE_S, OperatorOptions
+from bigfleet.operator.options import BLOB_DEADLINE_S, GREETING_S, OperatorOptions
 from bigfleet.operator.rollup_loop import RollupLoop
 from bigfleet.operator.session.uplink import Uplink
 from bigfleet.transport.shard_session import SESSION
@@ -102,7 +102,7 @@ class ShardSession:
         activities: list[Coroutine[Any, Any, object]] = [
             self._receive(stream, attempt),
             self._uplink.run(stream),
-            self._rollups.run(self._uplink),
+            self._send_rollups(),
             self._stay_alive(),
         ]
         tasks = [asyncio.ensure_future(activity) for activity in activities]
@@ -118,6 +118,15 @@ class ShardSession:
             for task in everything:
                 task.cancel()
             await asyncio.wait(everything)
+
+    async def _send_rollups(self) -> NoReturn:
+        # What the shard understands decides what is told; told otherwise first, demand would change twice with each session.
+        try:
+            async with timeout(self._clock, GREETING_S):
+                await self._greeted.wait()
+        except TimeoutError:
+            pass
+        await self._rollups.run(self._uplink)
 
     async def _receive(self, stream: _Stream, attempt: Attempt) -> NoReturn:
         while True:
@@ -151,6 +160,7 @@ class ShardSession:
             case "hello":
                 if not self._greeted.is_set():
                     self._log.info("session_up", shard_epoch=ack.shard_epoch)
+                    self._rollups.understood(ack.features)
                 self._greeted.set()
                 self._state.greeted()
             case "rollup":

@@ -508,6 +508,74 @@ def test_who_wants_to_know_is_told_once_the_caches_are_complete_and_before_the_f
     play(scene)
 
 
+def amounts(world: World, place: int = -1) -> list[tuple[dict[str, str], dict[str, str]]]:
+    needs = world.shard.current.rollups[place].needs
+    return [(dict(need.aggregate_resources), dict(need.min_unit)) for need in needs]
+
+
+@pytest.mark.rule("operator#counted-pods")
+def test_pods_are_counted_from_the_first_roll_up_on_for_a_shard_that_knows_of_them_and_for_no_other() -> None:
+    async def scene(world: World) -> None:
+        world.shard.features = ("later", "pods")
+        await world.add_request("one")
+        await world.add_request("two")
+        await world.add_request("named", priority=500, resources={"pods": "3"})
+        await world.add_request("empty", priority=700, resources={})
+        world.start_operator()
+        await world.connected()
+        counted = [
+            ({"pods": "1"}, {"pods": "1"}),
+            ({"pods": "3"}, {"pods": "3"}),
+            ({"cpu": "1", "pods": "2"}, {"cpu": "500m", "pods": "1"}),
+        ]
+        assert amounts(world, 0) == counted
+        # The shard is replaced by an older one, and later by a newer one.
+        plain = [({}, {}), ({"pods": "3"}, {"pods": "3"}), ({"cpu": "1"}, {"cpu": "500m"})]
+        for features, wanted in (((), plain), (("pods",), counted)):
+            world.shard.features = features
+            sessions = len(world.shard.sessions)
+            world.shard.current.close()
+            while len(world.shard.sessions) == sessions:
+                await world.clock.sleep(0.1)
+            await world.clock.sleep(15)
+            told = [amounts(world, place) for place in range(len(world.shard.current.rollups))]
+            assert told == [wanted] * len(told)
+            assert told
+
+    play(scene, connect=False)
+
+
+@pytest.mark.rule("operator#counted-pods")
+def test_a_shard_that_does_not_answer_hello_gets_its_roll_up_all_the_same() -> None:
+    async def scene(world: World) -> None:
+        world.shard.acks_hello = False
+        await world.add_request("one")
+        world.start_operator()
+        began_s = world.now_s
+        await world.connected()
+        assert world.now_s - began_s < 5
+        assert amounts(world) == [({"cpu": "500m"}, {"cpu": "500m"})]
+
+    play(scene, connect=False)
+
+
+@pytest.mark.rule("operator#counted-pods")
+def test_the_pods_of_a_surplus_are_for_shards_that_know_of_them_only() -> None:
+    async def scene(world: World) -> None:
+        assert world.operator is not None
+        await world.add_request("good")
+        await world.clock.sleep(12)
+        (row,) = world.operator.rollups._demand.order()
+        unit = Resources.parse({"pods": "1"})
+        key = SurplusKey(row.profile, row.group, unit, max_units=1)
+        await world.operator.rollups.put_surplus({key: Resources.parse({"cpu": "4", "pods": "8"})})
+        await world.clock.sleep(1)
+        assert amounts(world)[1] == ({"cpu": "4"}, {})
+        assert not world.shard.current.rollups[-1].needs[1].max_units_per_machine
+
+    play(scene)
+
+
 @pytest.mark.rule("operator#surplus", "operator#rollup-cadence")
 def test_a_surplus_leaves_as_a_change_does_and_stays_until_it_is_taken_back() -> None:
     async def scene(world: World) -> None:

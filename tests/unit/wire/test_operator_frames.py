@@ -25,6 +25,10 @@ _REQ = capacity_pb2.NodeSelectorRequirement
 def test_an_ack() -> None:
     ack = shard_pb2.Acknowledgement(echo="resync", coordinator_term=3, shard_epoch=4)
     assert frame_from_proto(shard_pb2.ShardMessage(ack=ack)) == ShardAck("resync", 3, 4)
+    newer = shard_pb2.Acknowledgement(echo="hello", features=["pods", "later"])
+    found = frame_from_proto(shard_pb2.ShardMessage(ack=newer))
+    assert isinstance(found, ShardAck)
+    assert found.features == {"pods", "later"}
 
 
 def test_a_bootstrap_request_words_its_operators_and_an_unknown_one_is_empty() -> None:

@@ -151,3 +151,12 @@ def test_requests_instructions_hints_and_acks() -> None:
     assert dict(hint.resources.resources) == {"cpu": "8", "memory": "32Gi"}
     ack = opened(session_frames.acknowledgement("resync", term=4, epoch=2)).ack
     assert (ack.echo, ack.coordinator_term, ack.shard_epoch) == ("resync", 4, 2)
+
+
+@pytest.mark.rule("wire#acknowledgements")
+def test_the_answer_to_hello_and_no_other_says_what_the_shard_understands() -> None:
+    read = [
+        pb.ShardMessage.FromString(session_frames.acknowledgement(echo, term=1, epoch=2)).ack.features
+        for echo in ("hello", "rollup", "resync")
+    ]
+    assert [list(features) for features in read] == [["pods"], [], []]
