@@ -280,12 +280,10 @@ class Fleet:
         rows = np.flatnonzero(self.state == state)
         return rows[np.argsort(self.rank[rows])]
 
-    def ids(self, rows: NDArray[np.integer]) -> tuple[str, ...]:
-        """The ids of rows, in the order of ids."""
-        if not rows.size:
-            return ()
-        ordered = self.id_order[np.sort(self.rank[rows])]
-        return tuple([text or "" for text in self.snapshot.ids.many(ordered)])
+    def by_id(self, rows: NDArray[np.integer]) -> Numbers:
+        """Rows in the order of their ids."""
+        ordered: Numbers = self.id_order[np.sort(self.rank[rows])].astype(np.intp, copy=False)
+        return ordered
 
 
 _NO_ROWS: Rows = np.empty(0, dtype=np.int32)

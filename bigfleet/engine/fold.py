@@ -6,8 +6,15 @@ Rules: `engine#folding`; a Creating machine on order for the class counts, `engi
 where they are `engine#obtainable`.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from operator import itemgetter
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bigfleet.engine.amounts import Scale, Vector
 from bigfleet.engine.fleet import ClusterMembers, Fleet
@@ -85,15 +92,59 @@ class Folding:
         return self._fleet.kinds.eligible(group.profile, group.total)
 
 
-def planned_needs(
-    demand: ClusterNeeds, folds: Folds, parked: frozenset[GangRef], scale: Scale
-) -> tuple[PlannedNeed, ...]:
+_planned = partial(tuple.__new__, PlannedNeed)
+
+
+class Block(NamedTuple):
+    """Needs of one cluster that are visited one after the other and follow each other in list order."""
+
+    first: ListKey
+    last: ListKey
+    cluster: str
+    start: int
+    """When the first of them is visited."""
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
     """A cluster's needs as the phases work on them, in the order in which the pre-pass visits them."""
-    vector, rows, turns = scale.vector, demand.rows, demand.turns
-    planned = [
-        PlannedNeed(turns[place], rows[place], (place,), vector(rows[place].total), False)
-        for place in demand.ordinary
-    ]
+
+    needs: Sequence[PlannedNeed]
+    sorts: Sequence[Need]
+    """One of each sort of needs that differ in nothing but arrival, group and fragments."""
+    sort_of: NDArray[np.intp]
+    """For each need its sort."""
+    blocks: Sequence[Block]
+    gangs: bool
+    """Whether there is one."""
+
+
+NO_PLANS = Plans((), (), np.empty(0, dtype=np.intp), (), gangs=False)
+
+
+def planned_needs(demand: ClusterNeeds, folds: Folds, parked: frozenset[GangRef], scale: Scale) -> Plans:
+    """A cluster's needs as the phases work on them."""
+    rows, turns = demand.rows, demand.turns
+    vectors = [scale.vector(need.total) for need in demand.alike]
+    ordinary, sort_of = demand.ordinary, demand.alike_of
+    visited = ordinary == tuple(range(len(rows)))
+    sorts = sort_of if visited else sort_of[list(ordinary)]
+    planned: list[PlannedNeed] = list(
+        map(
+            _planned,
+            zip(
+                turns if visited else [turns[place] for place in ordinary],
+                rows if visited else [rows[place] for place in ordinary],
+                zip(ordinary, strict=True),
+                map(vectors.__getitem__, sorts.tolist()),
+                repeat(False),
+            ),
+        )
+    )
+    if not demand.gang_classes and not demand.unfoldable:
+        blocks = _blocks(demand.cluster, planned, demand.stretches)
+        return Plans(planned, demand.alike, sorts, blocks, gangs=False)
     folded = iter(folds)
     for alike in demand.gang_classes:
         small = []
@@ -101,24 +152,58 @@ def planned_needs(
             if next(folded):
                 small.append(group)
                 continue
-            wanted = vector(group.total)
+            wanted = scale.vector(group.total)
             planned += [
                 PlannedNeed(turns[place], rows[place], (place,), wanted, _is_parked(rows[place], parked))
                 for place in group.places
             ]
         if small:
             whole = alike if len(small) == len(alike.groups) else demand.gang_class(small)
-            planned.append(
-                PlannedNeed(whole.turn, whole.folded, whole.places, vector(whole.folded.total), False)
-            )
+            wanted = scale.vector(whole.folded.total)
+            planned.append(PlannedNeed(whole.turn, whole.folded, whole.places, wanted, False))
     planned += [
         PlannedNeed(
-            turns[place], rows[place], (place,), vector(rows[place].total), _is_parked(rows[place], parked)
+            turns[place],
+            rows[place],
+            (place,),
+            vectors[sort_of[place]],
+            _is_parked(rows[place], parked),
         )
         for place in demand.unfoldable
     ]
     planned.sort(key=itemgetter(0))
-    return tuple(planned)
+    every = list(demand.alike)
+    mixed = []
+    for plan in planned:
+        if plan.turn[2][0] == 0:
+            mixed.append(int(sort_of[plan.places[0]]))
+        else:  # a folded class is a need of its own
+            mixed.append(len(every))
+            every.append(plan.need)
+    gangs = any(not plan.turn[1] for plan in planned)
+    numbers = np.array(mixed, dtype=np.intp)
+    return Plans(planned, every, numbers, _blocks(demand.cluster, planned, _stretches(planned)), gangs=gangs)
+
+
+def _blocks(cluster: str, planned: Sequence[PlannedNeed], starts: Sequence[int]) -> Sequence[Block]:
+    """The needs in pieces, given where each starts."""
+    return [
+        Block(planned[start].order, planned[end - 1].order, cluster, start, end - start)
+        for start, end in zip(starts, [*starts[1:], len(planned)], strict=bool(starts))
+    ]
+
+
+def _stretches(planned: Sequence[PlannedNeed]) -> list[int]:
+    """Where pieces start in which each need has the list key that follows the one before; folded needs stand alone."""
+    starts = []
+    before: tuple[object, ...] = ()
+    for visit, plan in enumerate(planned):
+        kind, *key = plan.order
+        mine = (plan.turn[:2], key[:-1], plan.places[0])
+        if kind or mine != before:
+            starts.append(visit)
+        before = (plan.turn[:2], key[:-1], plan.places[0] + 1)
+    return starts
 
 
 def _is_parked(need: Need, parked: frozenset[GangRef]) -> bool:

@@ -9,22 +9,22 @@ Rules: `engine#phase-2`; capacity already draining for a need counts (`engine#pr
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bigfleet.engine.amounts import Vector
+from bigfleet.engine.amounts import Scale, Vector
 from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.key_values import Flags, Numbers
-from bigfleet.engine.phase1.acquire import OpenNeed
 from bigfleet.engine.phase1.broker import Precedence
+from bigfleet.engine.phase1.open_needs import OpenNeed, OpenNeeds
 from bigfleet.engine.reporter import Reporter, VictimReport
 from bigfleet.engine.reporting import in_order
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.costs import drain_grace_s
-from bigfleet.model.decision import Unresolved
+from bigfleet.model.decision import LazySequence, Unresolved
 from bigfleet.model.machine import MachineState
 from bigfleet.model.need import Need
 from bigfleet.model.resources import ZERO, Resources
@@ -43,32 +43,44 @@ class Phase2Result:
     """Who is to leave, and what stays open."""
 
     actions: tuple[Action, ...]
-    unresolved: tuple[Unresolved, ...]
+    unresolved: Sequence[Unresolved]
+    exhausted: frozenset[int]
+    """Places of needs for which victims were found, and not enough of them."""
     victims: Mapping[int, Numbers]
     """Rows of the machines that leave, by place of the need that they leave for."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What Phase 2 left of a need that it looked at."""
+
+    missing: Vector
+    victims: int
+    freed: Resources
+
+
 def run_phase2(
     fleet: Fleet,
-    open_needs: Sequence[OpenNeed],
+    open_needs: OpenNeeds,
     holders: Callable[[], Holders],
     reporter: Reporter | None = None,
 ) -> Phase2Result:
     """Find victims for every need that is still short, the highest priority first."""
-    short = [item for item in open_needs if any(item.missing)]
-    if not short:
-        return Phase2Result((), (), {})
-    short.sort(key=lambda item: (-item.need.profile.priority, item.place))
+    short = open_needs.short.nonzero()[0]
+    if not short.size:
+        return Phase2Result((), (), frozenset(), {})
+    short = short[np.argsort(-open_needs.asks.priority[open_needs.ask_of[short]], kind="stable")]
     victims = _Victims(fleet, holders)
     draining = _Draining(fleet)
+    hopeful = short if reporter is not None else _hopeful(fleet, open_needs, short, victims, draining)
     actions: list[Action] = []
-    unresolved: list[Unresolved] = []
     leaving: dict[int, Numbers] = {}
-    for item in short:
+    rest: dict[int, _Rest | None] = {}
+    for number in hopeful.tolist():
+        item = open_needs.one(number)
         need, missing = item.need, item.missing
         gang = need.profile.same_key is not None
         if item.plan.parked or (gang and item.domain is None):
-            unresolved.append(Unresolved(item.place, item.plan.missing(fleet.kinds.scale, missing)))
             continue
         usable = _usable_kinds(fleet, item)
         counted, missing = draining.count_for(item, usable, missing)
@@ -80,11 +92,51 @@ def run_phase2(
         if taken.size:
             leaving[item.place] = taken
         actions += [_preempt(fleet, item, row) for row in taken.tolist()]
-        if any(left):
-            freed = _freed(fleet, need, taken)
-            deficit = item.plan.missing(fleet.kinds.scale, left)
-            unresolved.append(Unresolved(item.place, deficit, taken.size, freed))
-    return Phase2Result(tuple(actions), tuple(unresolved), leaving)
+        rest[number] = _Rest(left, taken.size, _freed(fleet, need, taken)) if any(left) else None
+    covered = [number for number, left in rest.items() if left is None]
+    if covered:
+        short = short[~np.isin(short, covered)]
+    exhausted = frozenset(
+        int(open_needs.places[number]) for number, left in rest.items() if left is not None and left.victims
+    )
+    make = partial(_unresolved, fleet.kinds.scale, open_needs, short, rest)
+    return Phase2Result(tuple(actions), LazySequence(make, short.size), exhausted, leaving)
+
+
+def _unresolved(
+    scale: Scale, open_needs: OpenNeeds, short: Numbers, rest: Mapping[int, _Rest | None]
+) -> list[Unresolved]:
+    """What is left of each need, in the order in which they were looked at."""
+    found = []
+    for number in short.tolist():
+        left = rest.get(number)
+        missing = open_needs.missing(number) if left is None else left.missing
+        deficit = open_needs.visited(number)[0].missing(scale, missing)
+        place = int(open_needs.places[number])
+        if left is None:
+            found.append(Unresolved(place, deficit))
+        else:
+            found.append(Unresolved(place, deficit, left.victims, left.freed))
+    return found
+
+
+def _hopeful(
+    fleet: Fleet, open_needs: OpenNeeds, short: Numbers, victims: "_Victims", draining: "_Draining"
+) -> Numbers:
+    """The needs that could get something; tens of thousands may be short where there is nothing to take."""
+    asks, ask_of = open_needs.asks, open_needs.ask_of[short]
+    there = fleet.counts[MachineState.CONFIGURED] > 0
+    known: dict[int, bool] = {}
+    hope = np.zeros(len(asks), dtype=np.bool_)
+    for ask in np.unique(ask_of).tolist():
+        profile, flags = asks.needs[ask].profile, asks.flags[ask]
+        served = known.get(id(flags))
+        if served is None:
+            served = known[id(flags)] = bool((flags & there).any())
+        hope[ask] = profile.fingerprint in draining.fingerprints or (
+            served and victims.lowest < profile.priority
+        )
+    return short[hope[ask_of]]
 
 
 def _preempt(fleet: Fleet, item: OpenNeed, row: int) -> Action:
@@ -126,7 +178,8 @@ class _Victims:
         self._priority = fleet.stamps.priority[fleet.assignment[rows]]
         self._kind = fleet.kind[rows]
         self._taken = np.zeros(rows.size, dtype=np.bool_)
-        self._lowest = int(self._priority.min(initial=np.iinfo(np.int64).max))
+        self.lowest = int(self._priority.min(initial=np.iinfo(np.int64).max))
+        """The lowest priority of any of them."""
         self._costs = self._victim_costs(rows)
         self._ordered: dict[tuple[object, ...], Numbers] = {}
 
@@ -142,7 +195,7 @@ class _Victims:
 
     def take(self, item: OpenNeed, usable: Flags, missing: Vector) -> tuple[Numbers, Vector]:
         """The victims for one need, and what is missing after them."""
-        if self._lowest >= item.need.profile.priority:
+        if self.lowest >= item.need.profile.priority:
             return _NONE, missing
         candidates = self._candidates(item, usable)
         free = candidates[~self._taken[candidates]]
@@ -193,6 +246,7 @@ class _Draining:
             need = fleet.snapshot.draining_for(row)
             if need is not None:
                 self._by_need.setdefault((need.cluster, need.fingerprint, need.group), []).append(row)
+        self.fingerprints = frozenset(fingerprint for _, fingerprint, _ in self._by_need)
 
     def count_for(self, item: OpenNeed, usable: Flags, missing: Vector) -> tuple[Sequence[int], Vector]:
         """Machines on their way, by id, until nothing is missing; and what is missing still."""

@@ -4,8 +4,9 @@ Must never: touch a machine claimed in this cycle, or reclaim from a cluster tha
 Rules: `engine#phase-3`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,32 +15,40 @@ from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.key_values import Numbers
 from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.costs import RECLAIM_GRACE_S
+from bigfleet.model.decision import LazySequence
+from bigfleet.model.inventory.snapshot import Texts
 from bigfleet.model.machine import CapacityType, MachineState
 from bigfleet.model.situation import IdleHolds
 
 
 def reclaims(
     fleet: Fleet, excess: Mapping[str, Numbers], reported: frozenset[str] | None
-) -> Iterable[Action]:
+) -> Sequence[Action]:
     """Machines that no need of their cluster holds, by cluster in keep order."""
-    for cluster in sorted(excess):
-        if reported is not None and cluster not in reported:
-            continue
-        for machine_id in fleet.snapshot.ids.many(excess[cluster]):
-            yield Action(
-                ActionKind.RECLAIM,
-                machine_id or "",
-                cluster=cluster,
-                grace_s=RECLAIM_GRACE_S,
-                preemptor_priority=0,
-            )
+    clusters = [cluster for cluster in sorted(excess) if reported is None or cluster in reported]
+    count = sum(excess[cluster].size for cluster in clusters)
+    return LazySequence(partial(_reclaims, fleet.snapshot.ids, excess, clusters), count)
+
+
+def _reclaims(ids: Texts, excess: Mapping[str, Numbers], clusters: Iterable[str]) -> list[Action]:
+    return [
+        Action(
+            ActionKind.RECLAIM,
+            machine_id or "",
+            cluster=cluster,
+            grace_s=RECLAIM_GRACE_S,
+            preemptor_priority=0,
+        )
+        for cluster in clusters
+        for machine_id in ids.many(excess[cluster])
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class Releases:
     """Machines that have idled for too long, and when the next one will have."""
 
-    actions: tuple[Action, ...]
+    actions: Sequence[Action]
     next_due: float
 
 
@@ -54,8 +63,13 @@ def releases(fleet: Fleet, taken: NDArray[np.bool_] | None, holds: IdleHolds, no
     held = (hold > 0) & ~np.isnan(since)
     idle, hold, since = idle[held], hold[held], since[held]
     over = now - since >= hold
-    actions = tuple(Action(ActionKind.DELETE, machine_id, grace_s=0) for machine_id in fleet.ids(idle[over]))
+    rows = fleet.by_id(idle[over])
+    actions = LazySequence(partial(_deletes, fleet.snapshot.ids, rows), rows.size)
     return Releases(actions, next_due(since[~over], hold[~over]))
+
+
+def _deletes(ids: Texts, rows: Numbers) -> list[Action]:
+    return [Action(ActionKind.DELETE, machine_id or "", grace_s=0) for machine_id in ids.many(rows)]
 
 
 def next_due(since: NDArray[np.float64], hold: NDArray[np.float64]) -> float:

@@ -6,26 +6,30 @@ may change an answer: a planner that has seen a thousand cycles decides exactly 
 Rules: `engine#cycle-order`, `engine#actions`, `engine#action-order`, `engine#incremental-equals-full`; ADR-0030, ADR-0068.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 import numpy as np
 
+from bigfleet.engine.asks import Asks
 from bigfleet.engine.fleet import Fleet, FleetChanges
-from bigfleet.engine.fold import Folding, Folds, PlannedNeed, planned_needs
+from bigfleet.engine.fold import NO_PLANS, Block, Folding, Folds, planned_needs
 from bigfleet.engine.kinds import Kinds
-from bigfleet.engine.phase1.acquire import OpenNeed, run_acquisition
+from bigfleet.engine.listing import Listing, merged
+from bigfleet.engine.phase1.acquire import run_acquisition
 from bigfleet.engine.phase1.cluster_run import ClusterRun
 from bigfleet.engine.phase1.gang_supply import GangSupply
+from bigfleet.engine.phase1.open_needs import OpenNeeds
 from bigfleet.engine.phase1.prepass import Workers, one_after_the_other, run_prepass
 from bigfleet.engine.phase2 import Holders, run_phase2
 from bigfleet.engine.phase3 import reclaims, releases
 from bigfleet.engine.reporter import Reporter
 from bigfleet.engine.reporting import report_demand, report_excess, report_prepass
-from bigfleet.engine.verdicts import Verdicts, exhausted_needs
-from bigfleet.model.action import Action, ActionKind
-from bigfleet.model.decision import Decision, Verdict
+from bigfleet.engine.verdicts import Acquisitions, Verdicts
+from bigfleet.model.action import Action
+from bigfleet.model.decision import Decision, LazySequence
 from bigfleet.model.demand import Amounts, ClusterNeeds, Demand
 from bigfleet.model.inventory import InventorySnapshot
 from bigfleet.model.profile import HOST_NAME_KEY
@@ -72,7 +76,9 @@ class Planner:
         self._clusters: dict[str, _Cluster] = {}
         # Of all demand since the kinds were made, so it may include demand that is gone.
         self._wanted = Amounts({}, {})
-        self._listed: list[tuple[tuple[object, ...], str, int]] = []
+        self._blocks: list[Block] = []
+        """Of all clusters, in list order."""
+        self._asks: Asks | None = None
         self._last: tuple[_Asked, Decision, float] | None = None
 
     def decide(
@@ -106,25 +112,27 @@ class Planner:
         for name, run in (*replanned.items(), *again.items()):
             self._clusters[name].run = run
         self._list_in_order(replanned)
-        open_needs = self._open_needs()
+        runs = {name: kept.run for name, kept in self._clusters.items()}
+        listed = Listing({name: run.plans for name, run in runs.items()}, self._blocks)
+        open_needs = OpenNeeds(self._asks_about(fleet, len(listed)), listed, runs)
         reporter = self._reporter
         if reporter is not None:
-            visits = ((self._clusters[name].run, visit) for _, name, visit in self._listed)
+            visits = ((runs[name], visit) for name, visit in map(listed.at, range(len(listed))))
             report_prepass(reporter, fleet, supply, visits)
-        broker = run_acquisition(fleet, open_needs, reporter) if open_needs else None
+        broker = run_acquisition(fleet, open_needs, reporter) if len(open_needs) else None
         self._phase_ended("phase1")
         second = run_phase2(fleet, open_needs, lambda: self._holders(fleet), reporter)
         self._phase_ended("phase2")
-        exhausted = exhausted_needs(second.unresolved)
-        runs = {name: kept.run for name, kept in self._clusters.items()}
+        acquired = Acquisitions(fleet, open_needs)
         verdicts = Verdicts(
             fleet,
             asked.demand,
             supply,
             runs=runs,
-            listed=self._listed,
+            listed=listed,
             open_needs=open_needs,
-            exhausted=exhausted,
+            acquired=acquired,
+            exhausted=second.exhausted,
             victims=second.victims,
         )
         excess = {name: rows for name, run in runs.items() if (rows := run.excess()).size}
@@ -133,14 +141,11 @@ class Planner:
             report_demand(reporter, verdicts)
             report_excess(reporter, fleet, excess, asked.reported)
             reporter.released([action.machine_id for action in released.actions])
-        actions = (
-            *_acquisitions(open_needs, verdicts),
-            *second.actions,
-            *reclaims(fleet, excess, asked.reported),
-            *released.actions,
-        )
+        reclaimed = reclaims(fleet, excess, asked.reported)
+        actions = partial(_in_order, acquired, (second.actions, reclaimed, released.actions))
+        count = len(acquired) + len(second.actions) + len(reclaimed) + len(released.actions)
         self._phase_ended("phase3")
-        return Decision(actions, verdicts, second.unresolved), released.next_due
+        return Decision(LazySequence(actions, count), verdicts, second.unresolved), released.next_due
 
     # What is still valid
 
@@ -168,7 +173,7 @@ class Planner:
             wide = tuple(sorted(named & {*snapshot.wide, HOST_NAME_KEY}))
             kinds = Kinds(snapshot.shapes, named.difference(wide), self._wanted, terms)
             self._fleet = fleet = Fleet(snapshot, kinds, wide)
-            self._clusters, self._listed = {}, []
+            self._clusters, self._blocks = {}, []
             return fleet, {*demand.by_cluster, *fleet.members}, True
         changes: FleetChanges = fleet.advance(snapshot, kinds)
         dirty = set(changes.clusters)
@@ -192,7 +197,7 @@ class Planner:
             if part is None and name not in fleet.members:
                 self._clusters.pop(name, None)
                 continue
-            plans: Sequence[PlannedNeed] = ()
+            plans = NO_PLANS
             if part is not None:
                 plans = planned_needs(part, folds, asked.parked, fleet.kinds.scale)
             replanned[name] = run = ClusterRun(fleet, name, plans)
@@ -210,29 +215,18 @@ class Planner:
     def _list_in_order(self, replanned: dict[str, ClusterRun]) -> None:
         """Keep all needs in list order; kept entries are in order already, so only new ones are sorted and merged in."""
         there = self._clusters
-        kept = [entry for entry in self._listed if entry[1] not in replanned and entry[1] in there]
-        came = [
-            (plan.order, name, visit)
-            for name, run in replanned.items()
-            for visit, plan in enumerate(run.plans)
-        ]
-        came.sort()
-        self._listed = _merged(kept, came)
+        kept = [block for block in self._blocks if block.cluster not in replanned and block.cluster in there]
+        self._blocks = merged(
+            kept, sorted(block for run in replanned.values() for block in run.planned.blocks)
+        )
 
     # What the later phases need
 
-    def _open_needs(self) -> list[OpenNeed]:
-        """The needs that the pre-pass did not cover, in list order."""
-        found = []
-        for name, kept in self._clusters.items():
-            run = kept.run
-            for visit in run.open_visits:
-                plan, outcome = run.plans[visit], run.outcomes[visit]
-                place = bisect_left(self._listed, (plan.order, name, visit))
-                rows = run.rows(outcome.credited)
-                found.append(OpenNeed(place, plan, outcome.domain, rows, outcome.missing))
-        found.sort(key=lambda item: item.place)
-        return found
+    def _asks_about(self, fleet: Fleet, needs: int) -> Asks:
+        """The table of what open needs ask for, a new one where that would hold too much of the past."""
+        if self._asks is None or not self._asks.serves(fleet.kinds, needs):
+            self._asks = Asks(fleet.kinds)
+        return self._asks
 
     def _holders(self, fleet: Fleet) -> Holders:
         runs = [kept.run for kept in self._clusters.values()]
@@ -240,31 +234,16 @@ class Planner:
         places = {precedence: place for place, precedence in enumerate(precedences)}
         rank = np.full(fleet.state.size, -1, dtype=np.int32)
         for run in runs:
-            for plan, outcome in zip(run.plans, run.outcomes, strict=True):
-                rank[run.rows(outcome.credited)] = places[plan.need.profile.precedence]
+            members, visits = run.credited
+            if members.size:
+                of_visit = [places[plan.need.profile.precedence] for plan in run.plans]
+                rank[run.rows(members)] = np.array(of_visit, dtype=np.int32)[visits]
         return Holders(rank, places)
 
 
-_Listed = tuple[tuple[object, ...], str, int]
-_A_FEW = 32  # one in so many
-
-
-def _merged(kept: list[_Listed], came: list[_Listed]) -> list[_Listed]:
-    """Two ordered lists as one.
-
-    Sorting them as one compares all of them and blocks other threads meanwhile; for a few new entries that is a waste.
-    """
-    if len(came) * _A_FEW > len(kept):
-        return sorted(kept + came)
-    merged: list[_Listed] = []
-    behind = 0
-    for entry in came:
-        place = bisect_left(kept, entry, behind)
-        merged += kept[behind:place]
-        merged.append(entry)
-        behind = place
-    merged += kept[behind:]
-    return merged
+def _in_order(acquired: Acquisitions, later: Sequence[Sequence[Action]]) -> list[Action]:
+    """All actions, phase by phase."""
+    return [*acquired.actions(), *chain.from_iterable(later)]
 
 
 def _tells_apart(fleet: Fleet, snapshot: InventorySnapshot, named: frozenset[str]) -> bool:
@@ -286,14 +265,3 @@ def _nothing_changed(before: _Asked, now: _Asked, *, next_due: float) -> bool:
         and before.holds == now.holds
         and before.now <= now.now < next_due
     )
-
-
-def _acquisitions(open_needs: Sequence[OpenNeed], verdicts: Sequence[Verdict]) -> Iterable[Action]:
-    for item in open_needs:
-        verdict, need = verdicts[item.place], item.need
-        for kind, ids in (
-            (ActionKind.BOOTSTRAP, verdict.bootstrapped),
-            (ActionKind.PROVISION, verdict.provisioned),
-        ):
-            for machine_id in ids:
-                yield Action(kind, machine_id, need.cluster, need.profile.fingerprint, need.group, item.place)

@@ -9,7 +9,6 @@ Rules: `engine#verdicts`.
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import chain
 from operator import eq
 from typing import overload
 
@@ -20,17 +19,18 @@ from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.fold import PlannedNeed
 from bigfleet.engine.key_values import Numbers
 from bigfleet.engine.kinds import Kinds
-from bigfleet.engine.phase1.acquire import OpenNeed
+from bigfleet.engine.listing import Listing
 from bigfleet.engine.phase1.cluster_run import ClusterRun, NeedOutcome
 from bigfleet.engine.phase1.domains import candidates
 from bigfleet.engine.phase1.gang_supply import GangSupply
+from bigfleet.engine.phase1.open_needs import OpenNeeds
+from bigfleet.model.action import Action, ActionKind
 from bigfleet.model.decision import (
     SUPPLY_CAP,
     DomainCoverage,
     LazySequence,
     MatchingSupply,
     Reason,
-    Unresolved,
     Verdict,
 )
 from bigfleet.model.demand import Demand, ListKey
@@ -42,20 +42,60 @@ _Acquired = tuple[tuple[str, ...], tuple[str, ...]]
 """Ids that a need takes from Idle and from Speculative, ascending."""
 
 
-def _acquired_ids(fleet: Fleet, open_needs: Sequence[OpenNeed]) -> list[_Acquired]:
-    """What each need acquires; in one step, as after a burst there are tens of thousands of needs."""
-    rows = np.array([row for item in open_needs for row in item.acquired], dtype=np.intp)
-    counts = np.array([len(item.acquired) for item in open_needs], dtype=np.intp)
-    whose = np.repeat(np.arange(counts.size), counts)
-    later = fleet.state[rows] != MachineState.IDLE
-    order = np.lexsort((fleet.rank[rows], later, whose))
-    ids = [text or "" for text in fleet.snapshot.ids.many(rows[order])]
-    idle = (counts - np.bincount(whose[later], minlength=counts.size)).tolist()
-    ends = np.cumsum(counts).tolist()
-    return [
-        (tuple(ids[end - count : end - count + first]), tuple(ids[end - count + first : end]))
-        for end, count, first in zip(ends, counts.tolist(), idle, strict=True)
-    ]
+class Acquisitions:
+    """What open needs acquired, by id; all ids are read in one step, when somebody asks for the first of them.
+
+    Of the fleet it keeps what that needs, since actions and verdicts outlive a cycle.
+    """
+
+    def __init__(self, fleet: Fleet, open_needs: OpenNeeds) -> None:
+        self._ids, self._open = fleet.snapshot.ids, open_needs
+        whose, rows = open_needs.claims
+        self._later = fleet.state[rows] != MachineState.IDLE
+        self._rank = fleet.rank[rows]
+        counts = np.bincount(whose, minlength=len(open_needs))
+        self._ends, self._counts = np.cumsum(counts), counts
+        self._idle = counts - np.bincount(whose[self._later], minlength=counts.size)
+
+    def __len__(self) -> int:
+        return int(self._rank.size)
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        """Ids by need, those of Idle machines first, ascending."""
+        whose, rows = self._open.claims
+        order = np.lexsort((self._rank, self._later, whose))
+        return [text or "" for text in self._ids.many(rows[order])]
+
+    def of(self, number: int) -> _Acquired:
+        """What one open need acquired."""
+        count = int(self._counts[number])
+        if not count:
+            return (), ()
+        texts, end = self._texts, int(self._ends[number])
+        middle = end - count + int(self._idle[number])
+        return tuple(texts[end - count : middle]), tuple(texts[middle:end])
+
+    def actions(self) -> list[Action]:
+        """Bootstraps and Provisions by need in list order, ids ascending in each."""
+        open_needs = self._open
+        taking = self._counts.nonzero()[0]
+        made: list[Action] = []
+        texts, start = self._texts, 0
+        for number, count, first, place in zip(
+            taking.tolist(),
+            self._counts[taking].tolist(),
+            self._idle[taking].tolist(),
+            open_needs.places[taking].tolist(),
+            strict=True,
+        ):
+            need = open_needs.visited(number)[0].need
+            fingerprint = need.profile.fingerprint
+            for at in range(start, start + count):
+                kind = ActionKind.BOOTSTRAP if at < start + first else ActionKind.PROVISION
+                made.append(Action(kind, texts[at], need.cluster, fingerprint, need.group, place))
+            start += count
+        return made
 
 
 class Verdicts(Sequence[Verdict]):
@@ -72,33 +112,31 @@ class Verdicts(Sequence[Verdict]):
         supply: GangSupply,
         *,
         runs: Mapping[str, ClusterRun],
-        listed: Sequence[tuple[ListKey, str, int]],
-        open_needs: Sequence[OpenNeed],
+        listed: Listing,
+        open_needs: OpenNeeds,
+        acquired: Acquisitions,
         exhausted: frozenset[int],
         victims: Mapping[int, Numbers],
     ) -> None:
-        """`listed` says for each need whose it is and when it was visited; `exhausted` needs found too few victims."""
+        """`exhausted` needs, by place, found too few victims."""
         self.kinds, self.stamps = fleet.kinds, fleet.stamps
         self.kind_of_row: NDArray[np.int32] = fleet.kind
         """Four bytes a machine, and mostly those that the next cycle works with."""
         self.victims = victims
         """Rows of the machines that leave, by place of the need that they leave for."""
         self._supply, self._runs, self._listed = supply, runs, listed
-        self._places = _ListPlaces(demand, runs, listed)
-        self._unfolded = self._places.classes_from == len(listed)
+        self._open, self._acquired, self._exhausted = open_needs, acquired, exhausted
+        self._counts = dict(fleet.counts)  # of this cycle
+        self._places = _ListPlaces(demand, listed)
         self._id_reader = _IdReader(fleet)
-        self._supplies: dict[MatchingSupply, MatchingSupply] = {}  # few differ
-        acquired = _acquired_ids(fleet, open_needs)
-        self._made: dict[int, Verdict] = {
-            item.place: self._of_open(fleet, item, ids, item.place in exhausted)
-            for item, ids in zip(open_needs, acquired, strict=True)
-        }
+        self._supplies: dict[int, MatchingSupply] = {}
+        """By the address of the kinds that may serve; tens of thousands of sorts of needs have few answers."""
+        self._made: dict[int, Verdict] = {}
 
-        self._acquired: Mapping[int, Sequence[int]] = {
-            item.place: item.acquired for item in open_needs if item.acquired
-        }
-        self.short_places: tuple[int, ...] = tuple(item.place for item in open_needs if any(item.missing))
+    @cached_property
+    def short_places(self) -> tuple[int, ...]:
         """The needs that Phase 1 left short, in list order."""
+        return tuple(self._open.places[self._open.short].tolist())
 
     def __len__(self) -> int:
         return len(self._listed)
@@ -113,7 +151,9 @@ class Verdicts(Sequence[Verdict]):
         place = range(len(self))[at]
         made = self._made.get(place)
         if made is None:
-            made = self._made[place] = self._of_satisfied(place)
+            number = self._open.number_at(place)
+            made = self._of_satisfied(place) if number is None else self._of_open(place, number)
+            self._made[place] = made
         return made
 
     def __iter__(self) -> Iterator[Verdict]:
@@ -132,52 +172,35 @@ class Verdicts(Sequence[Verdict]):
 
     def needs(self) -> list[Need]:
         """The needs alone, in the same order, without a verdict being made."""
-        runs = self._runs
-        return [runs[name].plans[visit].need for _, name, visit in self._listed]
+        return [plan.need for plan in self._listed.plans()]
 
     def parked_places(self) -> list[int]:
         """The needs whose acquisition is parked."""
-        # Looked for run by run first: there are none as a rule, and the way from a need to its plan is long.
-        parked = {
-            (name, visit)
-            for name, run in self._runs.items()
-            for visit, plan in enumerate(run.plans)
-            if plan.parked
-        }
-        if not parked:
-            return []
-        return [place for place, (_, name, visit) in enumerate(self._listed) if (name, visit) in parked]
+        return [
+            int(place)
+            for number, run in enumerate(self._runs.values())
+            if run.planned.gangs  # only they are parked, and most clusters have few
+            for visit, place in enumerate(self._listed.places(number))
+            if run.plans[visit].parked
+        ]
 
     def holders(self, size: int) -> NDArray[np.int32]:
         """For each row of an inventory of this size the place of the need that holds the machine, or -1."""
         holders = np.full(size, -1, dtype=np.int32)
         members, whose = self._credited()
         holders[members] = whose
-        acquired = self._acquired
-        counts = np.fromiter(map(len, acquired.values()), dtype=np.intp, count=len(acquired))
-        rows = np.fromiter(chain.from_iterable(acquired.values()), dtype=np.intp, count=int(counts.sum()))
-        holders[rows] = np.repeat(np.fromiter(acquired, dtype=np.int32, count=len(acquired)), counts)
+        numbers, rows = self._open.claims
+        holders[rows] = self._open.places[numbers]
         return holders
 
     def _credited(self) -> tuple[Numbers, Numbers]:
         """All rows that are credited to needs, and the places of these needs; in one step, as there are tens of thousands."""
-        runs = self._runs
-        first_visit: dict[str, int] = {}
-        visits = 0
-        for name, run in runs.items():
-            first_visit[name] = visits
-            visits += len(run.outcomes)
-        credited = [outcome.credited for run in runs.values() for outcome in run.outcomes]
-        if not credited:
-            return _NO_ROWS, _NO_ROWS
-        place_of = np.empty(visits, dtype=np.intp)
-        place_of[[first_visit[name] + visit for _, name, visit in self._listed]] = np.arange(visits)
-        counts = np.fromiter(map(len, credited), dtype=np.intp, count=visits)
-        rows = np.concatenate([run.members.rows for run in runs.values()]).astype(np.intp)
-        first_member = np.cumsum([0, *(run.members.rows.size for run in runs.values())][:-1])
-        offsets = np.repeat(first_member, [len(run.outcomes) for run in runs.values()])
-        members = np.concatenate(credited) + np.repeat(offsets, counts)
-        return rows[members], np.repeat(place_of, counts)
+        rows, places = [_NO_ROWS], [_NO_ROWS]
+        for number, run in enumerate(self._runs.values()):
+            members, visits = run.credited
+            rows.append(run.rows(members))
+            places.append(self._listed.places(number)[visits])
+        return np.concatenate(rows), np.concatenate(places)
 
     @property
     def classes_from(self) -> int:
@@ -190,7 +213,7 @@ class Verdicts(Sequence[Verdict]):
         return run.outcomes[visit].domain
 
     def _visit(self, place: int) -> tuple[ClusterRun, int]:
-        _, name, visit = self._listed[place]
+        name, visit = self._listed.at(place)
         return self._runs[name], visit
 
     def _of_satisfied(self, place: int) -> Verdict:
@@ -199,44 +222,59 @@ class Verdicts(Sequence[Verdict]):
         return Verdict(
             plan.need,
             self._folded_from(place),
-            claimed=self._claimed(run, outcome, ()),
+            claimed=self._claimed(run, outcome, _NO_ROWS),
             domain=outcome.domain,
             structurally_satisfiable=outcome.structural,
             parked=plan.parked,
             same_candidates=self._same_candidates(run, visit, outcome),
         )
 
-    def _of_open(self, fleet: Fleet, item: OpenNeed, acquired: _Acquired, exhausted: bool) -> Verdict:
-        """The verdict of a need that existing machines did not cover; made at once, as the state of the phases is lost later."""
-        run, visit = self._visit(item.place)
+    def _of_open(self, place: int, number: int) -> Verdict:
+        """The verdict of a need that existing machines did not cover."""
+        run, visit = self._visit(place)
         plan, outcome = run.plans[visit], run.outcomes[visit]
-        counts = matching_supply(fleet, plan) if any(item.missing) else None
+        missing = self._open.missing(number)
+        counts = self._matching_supply(int(self._open.ask_of[number])) if any(missing) else None
+        rows, ids = self._open.acquired(number), self._acquired.of(number)
+        reason = Reason.SATISFIED
         if counts is not None:
-            counts = self._supplies.setdefault(counts, counts)
+            reason = _reason(plan, outcome, bool(rows.size), counts, place in self._exhausted)
         return Verdict(
             plan.need,
-            self._folded_from(item.place),
-            deficit=ZERO if counts is None else plan.missing(fleet.kinds.scale, item.missing),
-            claimed=self._claimed(run, outcome, item.acquired),
-            bootstrapped=acquired[0],
-            provisioned=acquired[1],
+            self._folded_from(place),
+            deficit=ZERO if counts is None else plan.missing(self.kinds.scale, missing),
+            claimed=self._claimed(run, outcome, rows),
+            bootstrapped=ids[0],
+            provisioned=ids[1],
             domain=outcome.domain,
             structurally_satisfiable=outcome.structural,
             parked=plan.parked,
-            reason=Reason.SATISFIED if counts is None else _reason(item, outcome, counts, exhausted),
+            reason=reason,
             matching_supply=counts,
             same_candidates=self._same_candidates(run, visit, outcome),
         )
 
+    def _matching_supply(self, ask: int) -> MatchingSupply:
+        """Machines anywhere that could serve a need, each count up to the cap."""
+        flags = self._open.asks.flags[ask]
+        found = self._supplies.get(id(flags))
+        if found is None:
+            idle, speculative, configured = (
+                min(SUPPLY_CAP, int(self._counts[state][flags].sum()))
+                for state in (MachineState.IDLE, MachineState.SPECULATIVE, MachineState.CONFIGURED)
+            )
+            found = self._supplies[id(flags)] = MatchingSupply(idle, speculative, configured)
+        return found
+
     def _folded_from(self, place: int) -> Sequence[int]:
-        if self._unfolded:
+        if not self._places.folds:
             return (place,)
         return LazySequence(partial(self._places.of, place))
 
-    def _claimed(self, run: ClusterRun, outcome: NeedOutcome, acquired: Sequence[int]) -> Sequence[str]:
-        if not outcome.credited.size and not acquired:
+    def _claimed(self, run: ClusterRun, outcome: NeedOutcome, acquired: Numbers) -> Sequence[str]:
+        if not outcome.credited.size and not acquired.size:
             return ()
-        count = outcome.credited.size + len(acquired)
+        count = outcome.credited.size + acquired.size
         return LazySequence(partial(self._id_reader.ids, run, outcome.credited, acquired), count)
 
     def _same_candidates(self, run: ClusterRun, visit: int, outcome: NeedOutcome) -> Sequence[DomainCoverage]:
@@ -274,38 +312,44 @@ class _ListPlaces:
     sets live objects aside from garbage collection would keep each decision for an hour.
     """
 
-    def __init__(
-        self, demand: Demand, runs: Mapping[str, ClusterRun], listed: Sequence[tuple[ListKey, str, int]]
-    ) -> None:
-        self._demand, self._runs, self._listed = demand, runs, listed
+    def __init__(self, demand: Demand, listed: Listing) -> None:
+        self._demand, self._listed = demand, listed
 
-    @property
+    @cached_property
     def classes_from(self) -> int:
         """The place of the first folded need; all before it are in the order of the demand."""
-        return bisect_left(self._listed, ((1,), "", 0))
+        return self._listed.place_of_key((1,))
+
+    @property
+    def folds(self) -> bool:
+        """Whether there is a folded need."""
+        return self.classes_from < len(self._listed)
 
     @cached_property
     def _folded_keys(self) -> list[ListKey]:
         """The list keys of the rows that are folded into classes, in order; classes come after all other needs."""
         keys = []
-        for _, name, visit in self._listed[self.classes_from :]:
-            rows = self._demand.by_cluster[name].keys
-            keys += [(0, *rows[place]) for place in self._runs[name].plans[visit].places]
+        for place in range(self.classes_from, len(self._listed)):
+            keys += self._keys_of(place)
         keys.sort()
         return keys
+
+    def _keys_of(self, place: int) -> list[ListKey]:
+        name, _ = self._listed.at(place)
+        rows = self._demand.by_cluster[name].keys
+        return [(0, *rows[row]) for row in self._listed.plan(place).places]
 
     def of(self, place: int) -> tuple[int, ...]:
         """The places in the given demand of the rows that make up a need.
 
         Needs that are not folded are here in that order, so what is missing before one of them are folded rows.
         """
-        order, name, visit = self._listed[place]
+        order = self._listed.plan(place).order
         if order[0] == 0:
             return (place + bisect_left(self._folded_keys, order),)
-        rows = self._demand.by_cluster[name].keys
-        folded = sorted((0, *rows[row]) for row in self._runs[name].plans[visit].places)
         return tuple(
-            bisect_left(self._listed, (key,)) + bisect_left(self._folded_keys, key) for key in folded
+            self._listed.place_of_key(key) + bisect_left(self._folded_keys, key)
+            for key in sorted(self._keys_of(place))
         )
 
 
@@ -315,8 +359,8 @@ class _IdReader:
     def __init__(self, fleet: Fleet) -> None:
         self._ids = fleet.snapshot.ids
 
-    def ids(self, run: ClusterRun, credited: Numbers, acquired: Sequence[int]) -> list[str]:
-        rows = np.concatenate([run.rows(credited), np.array(acquired, dtype=np.intp)])
+    def ids(self, run: ClusterRun, credited: Numbers, acquired: Numbers) -> list[str]:
+        rows = np.concatenate([run.rows(credited), acquired])
         return sorted(text or "" for text in self._ids.many(rows))
 
 
@@ -329,26 +373,13 @@ def _candidates(kinds: Kinds, supply: GangSupply, run: ClusterRun, visit: int) -
     return candidates(there, plan.wanted, kinds.values(key).values)
 
 
-def matching_supply(fleet: Fleet, plan: PlannedNeed) -> MatchingSupply:
-    """Machines anywhere that could serve the need, each count up to the cap."""
-    flags = fleet.kinds.acquirable(plan.need.profile, plan.need.unit)
-    idle, speculative, configured = (
-        min(SUPPLY_CAP, int(fleet.counts[state][flags].sum()))
-        for state in (MachineState.IDLE, MachineState.SPECULATIVE, MachineState.CONFIGURED)
-    )
-    return MatchingSupply(idle, speculative, configured)
-
-
-def _reason(item: OpenNeed, outcome: NeedOutcome, supply: MatchingSupply, exhausted: bool) -> Reason:
-    gang = item.need.profile.same_key is not None
-    if gang and (item.plan.parked or outcome.domain is None or not outcome.structural):
+def _reason(
+    plan: PlannedNeed, outcome: NeedOutcome, acquired: bool, supply: MatchingSupply, exhausted: bool
+) -> Reason:
+    gang = plan.need.profile.same_key is not None
+    if gang and (plan.parked or outcome.domain is None or not outcome.structural):
         return Reason.TOPOLOGY_UNSATISFIABLE
-    something = outcome.credited.size or item.acquired
+    something = outcome.credited.size or acquired
     if not (something or supply.idle or supply.speculative or supply.configured):
         return Reason.NO_MATCHING_SUPPLY
     return Reason.PREEMPTION_EXHAUSTED if exhausted else Reason.PRIORITY_STARVED
-
-
-def exhausted_needs(unresolved: Sequence[Unresolved]) -> frozenset[int]:
-    """The needs for which victims were found, and not enough of them."""
-    return frozenset(item.need for item in unresolved if item.victims)

@@ -141,6 +141,6 @@ class Unresolved:
 class Decision:
     """Everything one cycle decided."""
 
-    actions: tuple[Action, ...]
+    actions: Sequence[Action]
     verdicts: Sequence[Verdict]
-    unresolved: tuple[Unresolved, ...]
+    unresolved: Sequence[Unresolved]

@@ -12,6 +12,9 @@ from functools import cached_property
 from math import gcd
 from operator import itemgetter
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile
 from bigfleet.model.quantity import NANO
@@ -57,7 +60,14 @@ class ClusterNeeds:
             (-need.profile.priority, need.profile.same_key is None, (0, *key))
             for need, key in zip(self.rows, self.keys, strict=True)
         )
-        self.ordinary = tuple(place for place, turn in enumerate(self.turns) if turn[1])
+        ordinary = [place for place, turn in enumerate(self.turns) if turn[1]]
+        ordinary.sort(key=self.turns.__getitem__)
+        self.ordinary = tuple(ordinary)
+        """The places of rows that are no gangs, in the order in which they are visited."""
+        self.stretches = _stretches(self.keys, self.ordinary)
+        """Which of those begin a stretch in which each has the list key that follows the one before."""
+        self.alike, self.alike_of = _alike(self.rows)
+        """One row of each sort of rows that differ in nothing but arrival, group and fragments; and for each row its sort."""
         self.gang_classes = self._classes()
         self.unfoldable = tuple(
             place
@@ -98,6 +108,37 @@ class ClusterNeeds:
         need = Need(self.cluster, profile, added_up, total, min(arrivals, default=0), for_fragments=fragments)
         order = (1, self.cluster, profile.fingerprint, *_total_order(total), fragments)
         return GangClass(tuple(groups), places, need, (-profile.priority, True, order))
+
+
+def _stretches(keys: Sequence[ListKey], places: Sequence[int]) -> tuple[int, ...]:
+    starts = []
+    follows, shared = -1, None
+    for visit, place in enumerate(places):
+        prefix = keys[place][:-1]
+        if place != follows or prefix != shared:
+            starts.append(visit)
+            shared = prefix
+        follows = place + 1
+    return tuple(starts)
+
+
+def _alike(rows: Sequence[Need]) -> tuple[tuple[Need, ...], NDArray[np.intp]]:
+    """By objects first: rows that were read from equal bytes share theirs, and to compare amounts takes longer."""
+    by_object: dict[tuple[int, int, int, int], int] = {}
+    by_value: dict[tuple[str, Resources, Resources, int], int] = {}
+    found: list[Need] = []
+    sorts = []
+    for need in rows:
+        profile, total, unit, limit = need.profile, need.total, need.unit, need.max_units
+        objects = (id(profile), id(total), id(unit), limit)
+        sort = by_object.get(objects)
+        if sort is None:
+            sort = by_value.setdefault((profile.fingerprint, total, unit, limit), len(found))
+            by_object[objects] = sort
+            if sort == len(found):
+                found.append(need)
+        sorts.append(sort)
+    return tuple(found), np.array(sorts, dtype=np.intp)
 
 
 def _total_order(total: Resources) -> tuple[str, tuple[tuple[str, int], ...]]:

@@ -38,7 +38,7 @@ def settle(inventory: Inventory, needs: Sequence[Need], now: float, most_cycles:
         decision = decide(
             inventory.snapshot(), needs, parked=frozenset(), reported_clusters=None, holds=_NEVER, now=now
         )
-        actions = decision.actions
+        actions = tuple(decision.actions)
         if not actions:
             return cycle
         listed = [verdict.need for verdict in decision.verdicts]

@@ -41,6 +41,8 @@ class Fault:
 _FOLD, _FLEET, _KINDS = "bigfleet/engine/fold", "bigfleet/engine/fleet", "bigfleet/engine/kinds"
 _RUN, _DOMAINS = "bigfleet/engine/phase1/cluster_run", "bigfleet/engine/phase1/domains"
 _GANGS, _ACQUIRE = "bigfleet/engine/phase1/gang_supply", "bigfleet/engine/phase1/acquire"
+_ASKS, _QUEUES = "bigfleet/engine/asks", "bigfleet/engine/phase1/queues"
+_OPEN, _LISTING = "bigfleet/engine/phase1/open_needs", "bigfleet/engine/listing"
 _SPREAD, _PHASE2, _PHASE3 = (
     "bigfleet/engine/phase1/spread",
     "bigfleet/engine/phase2",
@@ -204,19 +206,19 @@ RULES: tuple[Fault, ...] = (
     ),
     Fault(
         "Idle machines are taken by price (engine#pools)",
-        _ACQUIRE,
-        "        order, tiers = self._kinds.by_cost(need.profile.interruption_bucket)\n",
-        "        idle = state is MachineState.IDLE\n"
-        "        ranks = self._kinds.price_rank\n"
-        "        by_price = (np.argsort(ranks, kind='stable'), ranks)\n"
-        "        order, tiers = by_price if idle else self._kinds.by_cost(need.profile.interruption_bucket)\n",
+        _QUEUES,
+        "    order, tiers = fleet.kinds.by_cost(bucket)\n",
+        "    idle = state is MachineState.IDLE\n"
+        "    ranks = fleet.kinds.price_rank\n"
+        "    by_price = (np.argsort(ranks, kind='stable'), ranks)\n"
+        "    order, tiers = by_price if idle else fleet.kinds.by_cost(bucket)\n",
         "c-28",
     ),
     Fault(
         "needs of different penalties share a stream of Idle machines (engine#pools)",
-        _ACQUIRE,
-        "need.unit, profile.interruption_bucket, where)",
-        "need.unit, state is MachineState.SPECULATIVE and profile.interruption_bucket, where)",
+        _ASKS,
+        "(id(flags), profile.interruption_bucket, spread_key)",
+        "(id(flags), ZERO_DOLLARS, spread_key)",
         "c-28",
     ),
     Fault(
@@ -228,23 +230,24 @@ RULES: tuple[Fault, ...] = (
     ),
     Fault(
         "idle machines are taken without a look at their penalty (engine#pools)",
-        _ACQUIRE,
-        "second = self._fleet.reclamation_penalty if state is MachineState.IDLE else None",
-        "second = None",
+        _QUEUES,
+        "    second = fleet.reclamation_penalty if state is MachineState.IDLE else None\n"
+        "    return Stream(fleet.pool(state), kinds, tiers[kinds], second)",
+        "    return Stream(fleet.pool(state), kinds, tiers[kinds], None)",
         "the_least_valuable_idle",
     ),
     Fault(
         "penalty buckets play no part in precedence",
-        _ACQUIRE,
-        "return (-priority, -interruption, -reclamation,",
-        "return (-priority, 0, 0,",
+        _ASKS,
+        "sorted(self._precedence_number, reverse=True)",
+        "sorted(self._precedence_number, key=lambda precedence: -precedence[0])",
         "c-09",
     ),
     Fault(
         "ordinary needs acquire before gangs of the same precedence (engine#acquisition-order)",
         _ACQUIRE,
-        "self.need.profile.same_key is None, self.place)",
-        "self.need.profile.same_key is not None, self.place)",
+        "    rank = asks.precedence * 2 + (asks.queue != GANG)",
+        "    rank = asks.precedence * 2 + (asks.queue == GANG)",
         "gangs_come_before",
     ),
     Fault(
@@ -256,9 +259,9 @@ RULES: tuple[Fault, ...] = (
     ),
     Fault(
         "Speculative machines are bought while Idle ones wait",
-        _ACQUIRE,
-        "_STATES = (MachineState.IDLE, MachineState.SPECULATIVE)",
-        "_STATES = (MachineState.SPECULATIVE, MachineState.IDLE)",
+        _QUEUES,
+        "\nSTATES = (MachineState.IDLE, MachineState.SPECULATIVE)",
+        "\nSTATES = (MachineState.SPECULATIVE, MachineState.IDLE)",
         "c-05",
     ),
     Fault(
@@ -281,6 +284,112 @@ RULES: tuple[Fault, ...] = (
         "            return np.sort(ranks)",
         "            return np.sort(ranks)[::-1]",
         "c-01",
+    ),
+    # Needs that are served in batches
+    Fault(
+        "needs of two queues that share machines are served queue by queue (engine#open-demand)",
+        _ACQUIRE,
+        "contested: Flags = uses > 1",
+        "contested: Flags = uses > 2",
+        "open-01",
+    ),
+    Fault(
+        "needs are served before a gang that outranks them and wants their machines (engine#open-demand)",
+        _ACQUIRE,
+        "            contested |= self._asks.flags[ask]",
+        "            pass",
+        "open-02",
+    ),
+    Fault(
+        "needs of a queue are served as they are listed (engine#open-demand)",
+        _ACQUIRE,
+        "order[queue_of[order] == queue]):",
+        "np.sort(order[queue_of[order] == queue])):",
+        "c-08",
+    ),
+    Fault(
+        "the last need that finds something gets nothing (engine#open-demand)",
+        _ACQUIRE,
+        "        if rest.size:  #",
+        "        if False:  #",
+        "open-03",
+    ),
+    Fault(
+        "a need takes one machine though it wants more (engine#open-demand)",
+        _ASKS,
+        "single = need.unit.covers(need.total)",
+        "single = True",
+        "c-01",
+    ),
+    Fault(
+        "machines of two sizes are counted as of one (engine#open-demand)",
+        _ACQUIRE,
+        "        if sizes.size > 1:",
+        "        if False:",
+        "open-09",
+    ),
+    Fault(
+        "sorts of needs that differ in the total are taken for one (engine#open-demand)",
+        _DEMAND,
+        "by_value.setdefault((profile.fingerprint, total, unit, limit), len(found))",
+        "by_value.setdefault((profile.fingerprint, unit, unit, limit), len(found))",
+        "open-10",
+    ),
+    Fault(
+        "sorts of needs of two clusters that differ in the total are taken for one (engine#open-demand)",
+        _ASKS,
+        "name = (need.profile.fingerprint, need.total, need.unit, need.max_units)",
+        "name = (need.profile.fingerprint, need.unit, need.unit, need.max_units)",
+        "open-03",
+    ),
+    Fault(
+        "a spread of one machine goes by value first (engine#spread-picker)",
+        _QUEUES,
+        "ranks[kinds] * len(values.values) + values.codes[kinds]",
+        "ranks[kinds] + fleet.kinds.price_ranks * values.codes[kinds]",
+        "open-04",
+    ),
+    Fault(
+        "a spread of one machine takes one without the key (engine#spread-picker)",
+        _QUEUES,
+        "(flags & values.present)",
+        "flags",
+        "open-04",
+    ),
+    Fault(
+        "a machine that is taken is handed out again (engine#open-demand)",
+        _QUEUES,
+        "                    if not taken[row]:",
+        "                    if True:",
+        "open-01",
+    ),
+    Fault(
+        "a cluster in which a need was covered is not searched again (engine#crediting)",
+        _RUN,
+        "            if any(missing):  # it took",
+        "            if True:  # it took",
+        "c-25",
+    ),
+    Fault(
+        "a cluster in which one sort of needs found too little is not searched for others (engine#crediting)",
+        _RUN,
+        "            if id(eligible) in self._spent:",
+        "            if self._spent:",
+        "open-05",
+    ),
+    Fault(
+        "clusters are listed one after the other (engine#needs-table)",
+        _LISTING,
+        "    return any(one.last > other.first for one, other in pairwise(blocks))",
+        "    return False",
+        "open-08",
+    ),
+    Fault(
+        "what a need lacks is forgotten once it got something",
+        _OPEN,
+        "return self._left.get(number, outcome.missing)",
+        "return outcome.missing",
+        "c-07",
     ),
     # Strict spread
     Fault(
@@ -309,7 +418,7 @@ RULES: tuple[Fault, ...] = (
         _SPREAD,
         "self._costs = self._cost_of_kind[kinds].tolist()",
         "self._costs = self._fleet.kinds.price[kinds].tolist()",
-        "d-10",
+        "open-07",
     ),
     Fault(
         "values without machines are forgotten when the least is sought (engine#spread-picker)",
@@ -323,7 +432,7 @@ RULES: tuple[Fault, ...] = (
         _ACQUIRE,
         "need.unit, need.profile.interruption_bucket, key)",
         "need.unit, key)",
-        "d-10",
+        "open-07",
     ),
     # Phase 2
     Fault(
@@ -375,6 +484,20 @@ RULES: tuple[Fault, ...] = (
         "        flags = flags & (values.codes == values.code(item.domain))",
         "        flags = flags & values.present",
         "g-07",
+    ),
+    Fault(
+        "needs for which machines drain already are passed over (engine#preemption-in-flight)",
+        _PHASE2,
+        "profile.fingerprint in draining.fingerprints or (",
+        "(",
+        "preemption_in_flight",
+    ),
+    Fault(
+        "needs are passed over where a machine of their own rank serves (engine#victims)",
+        _PHASE2,
+        "            served and victims.lowest < profile.priority",
+        "            served and victims.lowest < profile.priority - 1",
+        "open-06",
     ),
     # Host names
     Fault(
@@ -439,8 +562,8 @@ RULES: tuple[Fault, ...] = (
     Fault(
         "clusters that have not reported lose their machines",
         _PHASE3,
-        "        if reported is not None and cluster not in reported:",
-        "        if False:",
+        "sorted(excess) if reported is None or cluster in reported]",
+        "sorted(excess)]",
         "h-07",
     ),
     Fault(
@@ -461,8 +584,8 @@ RULES: tuple[Fault, ...] = (
     Fault(
         "supply is counted beyond the cap",
         _VERDICTS,
-        "min(SUPPLY_CAP, int(fleet.counts[state][flags].sum()))",
-        "int(fleet.counts[state][flags].sum())",
+        "min(SUPPLY_CAP, int(self._counts[state][flags].sum()))",
+        "int(self._counts[state][flags].sum())",
         "i-07",
     ),
 )

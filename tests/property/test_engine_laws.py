@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from bigfleet.engine.cycle import decide_situation
 from bigfleet.model.situation import Situation
 from tests.reference.model import decide as reference
-from tests.support.situations import situation_of, situations
+from tests.support.situations import CROWDED, Kind, situation_of, situations
 
 PARTS = range(2)  # side by side
 
 
-def agree(seed: int) -> None:
-    situation = situation_of(Random(seed).choice)
+def agree(seed: int, kind: Kind | None = None) -> None:
+    situation = situation_of(Random(seed).choice, kind)
     assert decide_situation(situation) == reference(situation)
 
 
@@ -72,3 +72,33 @@ def test_spread_over_many_values_is_decided_as_spread_over_few(seed: int) -> Non
 def test_what_gangs_count_on_is_taken_off_at_once_as_it_is_one_by_one(seed: int) -> None:
     with patch("bigfleet.engine.phase1.gang_supply._A_FEW", 0):
         agree(seed)
+
+
+@pytest.mark.rule("engine#open-demand")
+@pytest.mark.parametrize("part", PARTS)
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=500)
+def test_many_open_needs_of_few_sorts_are_decided_as_one_by_one(part: int, seed: int) -> None:
+    agree(seed * len(PARTS) + part, CROWDED[seed % len(CROWDED)])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", PARTS)
+@given(seed=st.integers(0, 2**62))
+@settings(max_examples=25_000)
+def test_many_open_needs_of_few_sorts_are_decided_as_one_by_one_at_length(part: int, seed: int) -> None:
+    agree(seed * len(PARTS) + part, CROWDED[seed % len(CROWDED)])
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=100)
+def test_many_open_needs_with_labels_split_off_as_wide_are_decided_alike(seed: int) -> None:
+    with patch("bigfleet.model.inventory.wide_labels.MANY_VALUES", 1):
+        agree(seed, CROWDED[seed % len(CROWDED)])
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=100)
+def test_many_open_needs_of_amounts_beyond_64_bits_are_decided_alike(seed: int) -> None:
+    with patch("bigfleet.engine.amounts._SAFE", 0), patch("bigfleet.engine.phase1.domains._SAFE", 0):
+        agree(seed, CROWDED[seed % len(CROWDED)])

@@ -18,7 +18,7 @@ from bigfleet.model.machine import Machine
 from bigfleet.model.need import Need
 from bigfleet.model.needs_table import NeedsTable
 from bigfleet.model.situation import Situation
-from tests.support.situations import situation_of
+from tests.support.situations import CROWDED, Kind, situation_of
 
 PARTS = range(4)  # side by side
 seeds = st.integers(0, 2**32)
@@ -105,9 +105,9 @@ def edit(world: World, other: Situation, rng: Random) -> None:
                 world.inventory.compact()
 
 
-def check(seed: int) -> None:
+def check(seed: int, kind: Kind | None = None) -> None:
     rng = Random(seed)
-    world, planner = World(situation_of(rng.choice)), Planner()
+    world, planner = World(situation_of(rng.choice, kind)), Planner()
     steps = rng.randint(2, 6)
     looked_at = rng.randrange(steps)
     kept: list[tuple[Situation, Decision, object]] = []
@@ -117,7 +117,7 @@ def check(seed: int) -> None:
             kept.append((world.situation, decision, decision_document(world.situation, fresh)))
         else:
             assert decision == fresh
-        edit(world, situation_of(rng.choice), rng)
+        edit(world, situation_of(rng.choice, kind), rng)
     # What a decision computes lazily describes its own cycle, however late it is read for the first time.
     for situation, decision, document in kept:
         assert decision_document(situation, decision) == document
@@ -143,6 +143,24 @@ def test_any_sequence_of_edits_gives_the_full_answer_at_length(part: int, seed: 
 def test_any_sequence_of_edits_gives_the_full_answer_with_labels_split_off_as_wide(seed: int) -> None:
     with patch("bigfleet.model.inventory.wide_labels.MANY_VALUES", 1):
         check(seed)
+
+
+@pytest.mark.rule("engine#open-demand")
+@pytest.mark.parametrize("part", PARTS)
+@given(seed=seeds)
+@settings(max_examples=50)
+def test_any_sequence_of_edits_with_many_open_needs_gives_the_full_answer(part: int, seed: int) -> None:
+    check(seed * len(PARTS) + part, CROWDED[seed % len(CROWDED)])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", PARTS)
+@given(seed=st.integers(0, 2**62))
+@settings(max_examples=12_500)
+def test_any_sequence_of_edits_with_many_open_needs_gives_the_full_answer_at_length(
+    part: int, seed: int
+) -> None:
+    check(seed * len(PARTS) + part, CROWDED[seed % len(CROWDED)])
 
 
 def test_a_cycle_without_any_change_returns_the_very_same_decision() -> None:

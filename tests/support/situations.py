@@ -108,9 +108,25 @@ class Kind:
     flavours: Sequence[frozenset[str]] = FLAVOURS
     """What a situation may be about beside the rest; empty for the situations that a seed gave before there were any."""
 
+    mixes: Sequence[Sequence[MachineState]] = ()
+    """What its machines may do; any of the usual if there are none."""
+    alike: int = 0
+    """From how many needs all others are copied, to other clusters and arrivals; 0 if each is drawn for itself."""
+
     def has(self, flavour: str) -> bool:
         """Whether the one situation that is being made is about something."""
         return any(flavour in flavours for flavours in self.flavours)
+
+
+_MOSTLY_FREE = (_FREE, _FREE, (*_FREE, S.CONFIGURED))
+_CROWDED = Kind(max_machines=24, max_needs=20, alike=6, mixes=_MOSTLY_FREE)
+CROWDED = (
+    replace(_CROWDED, mixes=MIXES),
+    replace(_CROWDED, gangs=False),
+    replace(_CROWDED, gangs=False, spreads=False),
+    replace(_CROWDED, gangs=False, spreads=False),
+)
+"""Many open needs of few sorts, which meet in the same machines; with and without needs that are served alone."""
 
 
 class Pick(Protocol):
@@ -141,9 +157,12 @@ def situation_of(pick: Pick, kind: Kind | None = None) -> Situation:
         profiles.append(_ranked(pick, profiles[0]) if alike else _profile(pick, kind, shapes))
     counts = pick((COUNTS, COUNTS, ONE_OR_TWO))
     needs = [_need(pick, kind, profiles, shapes, counts) for _ in range(_some(pick, kind.max_needs))]
+    if kind.alike:
+        sorts = needs[: pick(range(1, kind.alike + 1))]
+        needs = [_like(pick, pick(sorts)) for _ in needs]
     if kind.distinct_priorities:
         needs = [_at(need, priority) for need, priority in zip(needs, _priorities(pick, needs), strict=True)]
-    states, places = pick(MIXES), pick((PLACES, PLACES, PLACES, MANY_PLACES))
+    states, places = pick(kind.mixes or MIXES), pick((PLACES, PLACES, PLACES, MANY_PLACES))
     known: Sequence[Need | None] = [None, *needs, *needs]
     served = pick((known, known, known[:1]))
     machines = [_machine(pick, shapes, states, places, served) for _ in range(_some(pick, kind.max_machines))]
@@ -270,6 +289,18 @@ def _need(
         group=pick(("", "A", "B")) if profile.same_key else "",
         max_units=pick((0, 0, 1, 1, 2, 3)) if limited else 0,
         for_fragments=kind.has(FRAGMENTS) and pick((False, True)),
+    )
+
+
+def _like(pick: Pick, need: Need) -> Need:
+    """A need of the same sort, here and there for one machine only."""
+    single = pick((False, True)) and not need.unit.is_zero
+    return replace(
+        need,
+        cluster=pick(CLUSTERS),
+        arrival_ns=pick((0, 100, 200)),
+        group=pick(("", "A", "B", "C")) if need.group or need.profile.same_key else "",
+        total=need.unit if single else need.total,
     )
 
 

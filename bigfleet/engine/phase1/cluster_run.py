@@ -10,14 +10,16 @@ Rules: `engine#crediting`, `engine#gang-supply`, `engine#domain-order`, `engine#
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import repeat
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from bigfleet.engine.amounts import Vector, all_of
 from bigfleet.engine.fleet import ClusterMembers, Fleet
-from bigfleet.engine.fold import PlannedNeed
+from bigfleet.engine.fold import NO_PLANS, PlannedNeed, Plans
 from bigfleet.engine.key_values import Flags, Numbers
 from bigfleet.engine.kinds import Kinds
 from bigfleet.engine.phase1.domains import NO_DOMAIN, DomainSupply, choose_domain, covers
@@ -39,18 +41,25 @@ class NeedOutcome(NamedTuple):  # a tuple, as a full pass makes tens of thousand
     """Whether the choice hung on machines that everybody may acquire."""
 
 
+_untouched = partial(tuple.__new__, NeedOutcome)
+
+
 class ClusterRun:
     """One cluster's needs in visiting order, and who got what."""
 
-    def __init__(self, fleet: Fleet, cluster: str, plans: Sequence[PlannedNeed]) -> None:
-        self.kinds, self.stamps, self.plans = fleet.kinds, fleet.stamps, plans
+    def __init__(self, fleet: Fleet, cluster: str, planned: Plans = NO_PLANS) -> None:
+        self.kinds, self.stamps, self.planned = fleet.kinds, fleet.stamps, planned
+        self.plans: Sequence[PlannedNeed] = planned.needs
         self.members = fleet.members.get(cluster, _NO_MEMBERS)
         self.outcomes: list[NeedOutcome] = []
         self.free: Flags = np.ones(self.members.rows.size, dtype=np.bool_)
+        self._spent: set[int] = set()
+        self.asks: tuple[object, Numbers] | None = None
+        """The numbers of its sorts in a table of asks, and that table; whoever opens its needs keeps them here."""
 
     def again(self, fleet: Fleet) -> "ClusterRun":
         """A copy of a finished run, to be checked and, from some gang on, repeated."""
-        run = ClusterRun(fleet, "", self.plans)
+        run = ClusterRun(fleet, "", self.planned)
         run.members, run.outcomes, run.free = self.members, list(self.outcomes), self.free.copy()
         return run
 
@@ -60,12 +69,37 @@ class ClusterRun:
         return any(outcome.waited for outcome in self.outcomes)
 
     @cached_property
-    def open_visits(self) -> tuple[int, ...]:
+    def open_visits(self) -> Numbers:
         """Of a finished run: the needs that miss something."""
-        return tuple(visit for visit, outcome in enumerate(self.outcomes) if any(outcome.missing))
+        if self._untouched:
+            wanted = np.array([bool(sort.total) for sort in self.planned.sorts], dtype=np.bool_)
+            open_: Numbers = wanted[self.planned.sort_of].nonzero()[0]
+            return open_
+        missing = map(any, map(_missing, self.outcomes))
+        return np.fromiter(missing, dtype=np.bool_, count=len(self.outcomes)).nonzero()[0]
+
+    @property
+    def _untouched(self) -> bool:
+        """Whether nothing could be credited to any of its needs."""
+        return not self.members.rows.size and not self.planned.gangs
+
+    @cached_property
+    def credited(self) -> tuple[Numbers, Numbers]:
+        """Of a finished run: all members that are credited, and the visit of the need that holds each."""
+        if self._untouched:
+            return _NONE, _NONE
+        parts = [outcome.credited for outcome in self.outcomes]
+        counts = np.fromiter(map(len, parts), dtype=np.intp, count=len(parts))
+        members = np.concatenate(parts) if parts else _NONE
+        return members.astype(np.intp, copy=False), np.repeat(np.arange(counts.size), counts)
 
     def steps(self, supply: GangSupply) -> Iterator[tuple[object, ...]]:
         """Visit the needs that have no outcome yet; yield a gang's turn and go on when it has come."""
+        if self._untouched and not self.outcomes:
+            wanted = [plan.wanted for plan in self.plans]
+            rest = (repeat(None), repeat(False), repeat(False))
+            self.outcomes = list(map(_untouched, zip(repeat(_NONE), wanted, *rest)))
+            return
         for place in range(len(self.outcomes), len(self.plans)):
             plan = self.plans[place]
             key = plan.need.profile.same_key
@@ -142,9 +176,14 @@ class ClusterRun:
         members = self.members
         eligible = self.kinds.eligible(need.profile, need.unit)
         if not members.on_order:
+            if id(eligible) in self._spent:
+                return NeedOutcome(_NONE, wanted)
             flags = eligible.take(members.kinds)
             flags &= self.free
-            return NeedOutcome(*self.take(need, flags.nonzero()[0], wanted))
+            taken, missing = self.take(need, flags.nonzero()[0], wanted)
+            if any(missing):  # it took all that there was, and no machine becomes free while a run goes on
+                self._spent.add(id(eligible))
+            return NeedOutcome(taken, missing)
         flags = eligible.take(members.kinds[: members.bound])
         flags &= self.free[: members.bound]
         taken, missing = self.take(need, flags.nonzero()[0], wanted)
@@ -291,4 +330,5 @@ class _Gang:
         return DomainSupply(count, held, held, own)
 
 
+_missing = attrgetter("missing")
 _NO_MEMBERS = ClusterMembers(np.empty(0, dtype=np.int32), _NONE, _NONE, _NONE, 0, 0, {})

@@ -7,6 +7,7 @@ import gc
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -386,3 +387,32 @@ def test_a_decision_is_gone_as_soon_as_nothing_refers_to_it() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.rule("engine#made-when-read")
+def test_actions_and_unresolved_needs_are_counted_when_decided_and_made_when_read() -> None:
+    world = World().has(machine("idle-1"))
+    world.wants(need("a", amounts(cpu=4)), need("c", amounts(cpu=4)))
+    made = AssertionError("made before somebody reads it")
+    with (
+        patch("bigfleet.engine.verdicts.Action", side_effect=made),
+        patch("bigfleet.engine.phase3.Action", side_effect=made),
+        patch("bigfleet.engine.phase2.Unresolved", side_effect=made),
+    ):
+        decision = world._decide(world.planner)
+        assert (len(decision.actions), len(decision.unresolved)) == (1, 1)
+        with pytest.raises(AssertionError, match="before"):
+            list(decision.actions)
+    assert kinds_of(decision) == [(ActionKind.BOOTSTRAP, "idle-1")]
+    assert [left.need for left in decision.unresolved] == [1]
+
+
+def test_a_verdict_read_late_counts_the_machines_of_its_own_cycle() -> None:
+    world = World().has(machine("idle-1", shape=shape(zone="za")))
+    world.wants(need("a", amounts(cpu=4)), need("c", amounts(cpu=4)))
+    decision = world._decide(world.planner)
+    world.changes(replace(machine("idle-1", S.FAILED), shape=shape(zone="za")))
+    world.decides()
+    supply = decision.verdicts[1].matching_supply
+    assert supply is not None
+    assert supply.idle == 1

@@ -12,7 +12,7 @@ def broker_with(*precedences: tuple[int, int, int]) -> Broker:
 def test_free_machines_are_committed_in_order() -> None:
     broker = broker_with(LOW)
     assert broker.propose(0, [2, 0]) == Commit((2, 0))
-    assert broker.held == [[2, 0]]
+    assert broker.held == {0: [2, 0]}
     assert broker.owner.tolist() == [0, -1, 0, -1]
 
 
@@ -21,7 +21,7 @@ def test_a_strictly_lower_claim_is_displaced_an_equal_one_blocks() -> None:
     broker.propose(0, [0, 1])
     assert broker.propose(2, [0]).conflict
     assert broker.propose(1, [0, 2]) == Commit((0, 2), ((0, 0),))
-    assert broker.held == [[1], [0, 2], []]
+    assert broker.held == {0: [1], 1: [0, 2], 2: []}
 
 
 def test_incremental_commits_what_is_not_blocked_and_all_or_nothing_does_not() -> None:
