@@ -22,11 +22,13 @@ from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.available_capacities import AvailableCapacities
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.bootstrap import Renderer
+from bigfleet.operator.core.fragment_terms import FragmentRules
 from bigfleet.operator.dispatch import TaskDispatcher
 from bigfleet.operator.drains.cordons import Cordons
 from bigfleet.operator.drains.drains import Drain, Drains
 from bigfleet.operator.drains.reclaims import Reclaims
 from bigfleet.operator.events import ReclaimEvents
+from bigfleet.operator.fragments import FragmentsLoop
 from bigfleet.operator.options import READY_WITHOUT_SESSION_S, OperatorOptions
 from bigfleet.operator.refused_rollups import RefusedRollups
 from bigfleet.operator.rollup_loop import RollupCadence, RollupLoop
@@ -98,6 +100,16 @@ class ClusterOperator:
                 options.rollup_interval_s, options.rollup_quiet_s, options.rollup_max_delay_s
             ),
         )
+        self.fragments: FragmentsLoop | None = None
+        if options.fragments and options.watch_pods:
+            self.fragments = FragmentsLoop(
+                FragmentRules(options.stuck_after_s, options.fragments_share),
+                caches,
+                self.rollups,
+                is_connected=lambda: self.state.is_up,
+                clock=clock,
+                metrics=metrics,
+            )
         self._hints = AvailableCapacities(
             client,
             caches,
@@ -151,7 +163,11 @@ class ClusterOperator:
         self._on_synced()
         self._log.info("caches_synced", requests=len(self.caches.requests), nodes=len(self.caches.nodes))
         self._reclaims.resume_drains()
+        if self.fragments is not None:
+            await self.fragments.begin()
         async with asyncio.TaskGroup() as group:
+            if self.fragments is not None:
+                group.create_task(self.fragments.run())
             group.create_task(self._acknowledger.run())
             group.create_task(self.rollups.follow())
             group.create_task(NodeRefWatcher(self.caches, self.dispatch.node_seen).run())

@@ -8,6 +8,7 @@ from itertools import product
 
 from bigfleet.obs.buckets import Buckets
 from bigfleet.obs.catalogue import Label, catalogue, counter, gauge, histogram
+from bigfleet.operator.core.fragment_terms import Why
 
 _NODE_PHASES = ("Provisioning", "Launched", "Registered", "Ready", "Draining", "Drained", "Failed")
 _OPS = ("create", "spec_update", "status_update", "delete")
@@ -118,6 +119,20 @@ OPERATOR_METRICS = catalogue(
             "bigfleet_operator_orphans_deleted_total",
             "Objects deleted because nothing stands behind them any more.",
             labels=(Label("kind"),),
+        ),
+        gauge(
+            "bigfleet_operator_fragments_machines",
+            "Machines asked for on top of the sum, for pods that have no node beside it.",
+        ),
+        counter(
+            "bigfleet_operator_fragments_changes_total",
+            "Rows for which more or fewer machines were asked for on top of the sum.",
+            labels=(Label("kind", ("raised", "lowered")),),
+        ),
+        gauge(
+            "bigfleet_operator_fragments_stuck_pods",
+            "Pods that the scheduler calls Unschedulable, by what is done for them beyond the sum.",
+            labels=(Label("reason", tuple(why.value for why in Why)),),
         ),
         counter("bigfleet_operator_uncordons_total", "Nodes made schedulable again."),
     ),

@@ -38,6 +38,9 @@ class OperatorOptions:
     cache_sync_timeout_s: float = 600.0
     watch_pods: bool = True
     pod_patience_s: float = POD_PATIENCE_S
+    fragments: bool = True
+    stuck_after_s: float = 30.0
+    fragments_share: float = 0.25
     orphan_sweep: bool = True
     sweep_patience_s: float = PATIENCE_S
     silence_s: float = 30.0

@@ -25,7 +25,7 @@ from bigfleet.operator.acknowledge import Acknowledger
 from bigfleet.operator.caches import OperatorCaches
 from bigfleet.operator.core.contribution import DemandRow
 from bigfleet.operator.core.request_status import RequestView
-from bigfleet.operator.core.rollup import KeptDemand, RollupRow, Surplus
+from bigfleet.operator.core.rollup import KeptDemand, Requested, RollupRow, Surplus
 from bigfleet.operator.refused_rollups import Named, RefusedRollups
 from bigfleet.operator.session.uplink import PreparedRollup, Uplink
 from bigfleet.wire.operator_frames import RollupWriter, encoded_row
@@ -112,6 +112,12 @@ class RollupLoop:
         async with self._building:
             if self._demand.put_surplus(surplus):
                 self._note_change()
+
+    async def take_touched(self) -> list[tuple[DemandRow, Requested | None]]:
+        """Return the rows whose requests changed since the last call, None for a row that is gone; all rows at the first."""
+        async with self._building:
+            await self._catch_up()
+            return self._demand.take_touched()
 
     def added_up(self, row: DemandRow) -> RollupRow | None:
         """Return what a row asks for now, in a roll-up that may not be sent yet; None for a row that is gone."""

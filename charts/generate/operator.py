@@ -5,7 +5,7 @@ Rules: `packaging#agent-charts`, `operator#process`, `operator#operator-charts`.
 """
 
 from charts.generate.agent_rows import agent_rows
-from charts.generate.value import Value, duration, port, switch, text, whole
+from charts.generate.value import Value, duration, port, share, switch, text, whole
 
 ROWS: tuple[Value, ...] = (
     text("clusterID", "", "Stable id of this cluster; needed", check="clusterID"),
@@ -35,6 +35,9 @@ ROWS: tuple[Value, ...] = (
     duration("rollupInterval", "10s", "Time between two roll-ups"),
     duration("cacheSyncTimeout", "10m", "How long the first lists of the cluster's objects may take"),
     switch("watchPods", True, "Keep a small part of every pod, to learn what nodes must hold beside it"),
+    switch("fragments", True, "Ask for machines on top of the sum for pods that have no node beside it"),
+    duration("stuckAfter", "30s", "How long a pod is Unschedulable before that"),
+    share("fragmentsShare", 0.25, "Most that is asked for on top, as a part of the demand"),
     switch("orphanSweep", True, "Delete UpcomingNodes of machines that left while nobody listened"),
     switch(
         "crds.install",

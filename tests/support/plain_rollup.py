@@ -33,7 +33,9 @@ def plain_rollup(
             place = (key.profile, key.group, limit, key.profile.same_key is None)
             extras.setdefault(place, []).append((extra, key.unit))
     fragments = [place for place in extras if place[3]]
-    ordered = sorted([*rows, *fragments], key=lambda key: (-key[0].priority, key[0].fingerprint, *key[1:]))
+    ordered = sorted(
+        [*rows, *fragments], key=lambda key: (-key[0].priority, not key[3], key[0].fingerprint, *key[1:])
+    )
     for place in ordered:
         profile, group, limit, for_fragments = place
         requests = rows.get(place, [])

@@ -64,6 +64,21 @@ class OperatorSettings(ProcessFlags, TlsFlags, env_prefix="BIGFLEET_OPERATOR_"):
         default=True,
         description="keep a small part of every pod, to learn what nodes must hold beside the pods that ask for capacity",
     )
+    fragments: bool = Field(
+        default=True,
+        description="ask for machines on top of the sum for pods that have no node beside it; needs --watch-pods",
+    )
+    stuck_after: Annotated[Duration, Cli(default="30s")] = Field(
+        default=30.0,
+        gt=0,
+        description="time for which a pod is Unschedulable before machines are asked for it on top",
+    )
+    fragments_share: float = Field(
+        default=0.25,
+        ge=0,
+        le=1,
+        description="most that is asked for on top, as a part of the demand in each resource; 0 is nothing",
+    )
     orphan_sweep: bool = Field(
         default=True,
         description="delete UpcomingNodes of machines that left while the operator was not connected",

@@ -86,6 +86,9 @@ def options_of(settings: OperatorSettings) -> OperatorOptions:
         ack_concurrency=settings.ack_concurrency,
         cache_sync_timeout_s=settings.cache_sync_timeout,
         watch_pods=settings.watch_pods,
+        fragments=settings.fragments,
+        stuck_after_s=settings.stuck_after,
+        fragments_share=settings.fragments_share,
         orphan_sweep=settings.orphan_sweep,
         shutdown_grace_s=settings.shutdown_grace,
     )

@@ -40,7 +40,7 @@ T = TypeVar("T")
 Spec = Mapping[str, Any]
 
 
-RowOrder = tuple[int, str, str, int, bool]
+RowOrder = tuple[int, bool, str, str, int]
 """The place of a row in a roll-up; equal exactly for equal rows."""
 
 
@@ -58,7 +58,14 @@ class DemandRow:
             max_units,
             for_fragments,
         )
-        self.order: RowOrder = (-profile.priority, profile.fingerprint, group, max_units, for_fragments)
+        # Fragments first within a priority: else a new machine that is cheap would serve the sum, and another one be bought.
+        self.order: RowOrder = (
+            -profile.priority,
+            not for_fragments,
+            profile.fingerprint,
+            group,
+            max_units,
+        )
 
 
 class RequestAmounts:

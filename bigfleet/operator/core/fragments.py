@@ -113,6 +113,42 @@ class Fragments:
             self._extra(), {why: count for why, count in needs.why.items() if count}, needs.again_s
         )
 
+    def begin(self, now_s: float, demand: Mapping[Row, RowDemand]) -> FragmentsAnswer:
+        """Ask at the start of a process for the machines that are there beyond what the sums need.
+
+        What the process before it asked for is not known any more. To ask for nothing would give back machines with pods on them.
+        """
+        needs = self._needs
+        needs.begin(now_s, demand, ())
+        self._limit = self._share_of_demand()
+        taken: set[str] = set()
+        # Rows that share machines are judged together, by what all of them ask for.
+        for row in sorted(demand, key=lambda one: (-len(self._rooms.matching(one)), order_of(one))):
+            machines = needs.machines_of(row, ZERO)
+            if not machines or not taken.isdisjoint(facts.name for facts in machines):
+                continue
+            names = {facts.name for facts in machines}
+            taken |= names
+            sharing = [one for one in demand if not names.isdisjoint(self._rooms.matching(one))]
+            first = max(sharing, key=lambda one: (demand[one].total.amount("cpu"), order_of(one)))
+            if first.profile.same_key is not None:
+                continue
+            total = ZERO
+            for one in sharing:
+                total += demand[one].total
+            kept = self._kept.setdefault(first, _Kept(changed_s=now_s, size=demand[first].unit))
+            spare = _spare([facts.counted for facts in machines], total)
+            kept.machines = max(min(spare, self._room_under(kept)), 0)
+        self._bound()
+        return FragmentsAnswer(self._extra(), {}, now_s)
+
+    def pause(self, seconds: float) -> None:
+        """Let time in which the shard heard nothing count for nothing."""
+        for kept in self._kept.values():
+            kept.changed_s += seconds
+            if kept.raised is not None:
+                kept.raised.at_s += seconds
+
     # ---- raising
 
     def _raise(self, row: Row, kept: _Kept, wanted: Wanted) -> None:
@@ -358,3 +394,16 @@ class Fragments:
 
 def _class_order(key: Class) -> tuple[tuple[int, str, str], str]:
     return (order_of(key[0]) if key[0] is not None else (0, "", ""), key[1])
+
+
+def _spare(sizes: list[Resources], total: Resources) -> int:
+    """Return how many machines a sum can do without, whichever they are; none if all together do not cover it."""
+    spare = len(sizes)
+    for name, amount in total.items():
+        left, count = 0, 0
+        for size in sorted(size.amount(name) for size in sizes):
+            if left >= amount:
+                break
+            left, count = left + size, count + 1
+        spare = min(spare, len(sizes) - count if left >= amount else 0)
+    return spare

@@ -9,6 +9,7 @@ Rules: `operator#fragments-release`; ADR-0270.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from heapq import nlargest
+from itertools import islice
 
 from bigfleet.model.resources import Resources
 from bigfleet.operator.core.rooms import Rooms, Workload
@@ -47,7 +48,11 @@ class _Evicted:
 
 
 def _always_finds_a_place(rooms: Rooms, workload: Workload, hosts: Iterable[str], evicted: _Evicted) -> bool:
-    places = list(rooms.places_for(workload))
+    found_at = rooms.places_for(workload)
+    enough = evicted.count + evicted.others + 1
+    places = list(islice(found_at, enough))
+    if len(places) == enough:
+        return True  # too many to go or be spoiled, so the others need not be looked for
     found = set(places)
     # The pod's own node goes in any case; whether it is among the places decides how many others may go of them.
     most = evicted.count if any(host in found for host in hosts) else evicted.count - 1

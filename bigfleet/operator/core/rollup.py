@@ -48,6 +48,13 @@ Surplus = Mapping[SurplusKey, Resources]
 NO_SURPLUS: Surplus = {}
 
 
+class Requested(NamedTuple):
+    """What the requests of a row ask for, without what is on top of it."""
+
+    total: Resources
+    unit: Resources
+
+
 @dataclass(frozen=True, slots=True)
 class _Extra:
     """The surplus of one row."""
@@ -75,6 +82,7 @@ class KeptDemand:
         self._extras: dict[RowOrder, _Extra] = {}
         self._order: dict[DemandRow, None] = {}
         self._rows_differ = False  # from those in `_order`
+        self._touched: dict[DemandRow, None] | None = None
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -118,6 +126,13 @@ class KeptDemand:
             return None
         return RollupRow(row.profile, row.group, _texts(extra.total), _texts(extra.unit))
 
+    def take_touched(self) -> list[tuple[DemandRow, Requested | None]]:
+        """Return the rows whose requests changed since the last call, None for a row that is gone; all rows at the first."""
+        touched = self._counts if self._touched is None else self._touched
+        found = [(row, _requested(self._counts[row]) if row in self._counts else None) for row in touched]
+        self._touched = {}
+        return found
+
     def put_surplus(self, surplus: Surplus) -> bool:
         """Replace the whole surplus; return whether the demand that is sent changed.
 
@@ -129,7 +144,7 @@ class KeptDemand:
             order for order in (*before, *self._extras) if before.get(order) != self._extras.get(order)
         }
         changed = False
-        for order in differing:
+        for order in sorted(differing):
             old, new = before.get(order), self._extras.get(order)
             kept = new or old
             if kept is not None and kept.row.for_fragments:
@@ -153,11 +168,11 @@ class KeptDemand:
 
     def requests_of(self, row: DemandRow | None, most: int) -> list[tuple[ObjectKey, RequestView]]:
         """Return so many requests of a row, or of all, by key; of a row for fragments those that it is on top of."""
-        wanted = None if row is None else row.order[:-1]
+        wanted = None if row is None else _place_of(row)
         found = (
             (key, view)
             for key, view in self._counted.items()
-            if isinstance(view.found, Contribution) and wanted in (None, view.found.row.order[:-1])
+            if isinstance(view.found, Contribution) and wanted in (None, _place_of(view.found.row, like=row))
         )
         return nsmallest(most, found, key=itemgetter(0))
 
@@ -170,6 +185,8 @@ class KeptDemand:
         for name, nano, _ in found.amounts.entries:
             self.requested[name] = self.requested.get(name, 0) + nano * by
         self._changed[found.row] = None
+        if self._touched is not None:
+            self._touched[found.row] = None
         counts = self._counts.get(found.row)
         if counts is None:
             counts = self._counts[found.row] = {}
@@ -216,6 +233,22 @@ def _extras_of(surplus: Surplus, before: Mapping[RowOrder, _Extra]) -> dict[RowO
         added = found.get(row.order, _Extra(row, ZERO, ZERO))
         found[row.order] = _Extra(row, added.total + extra, added.unit.maximum(key.unit))
     return found
+
+
+def _place_of(row: DemandRow, *, like: DemandRow | None = None) -> tuple[str, str, int]:
+    """Return what tells rows of requests apart; a row for fragments is on top of all limits."""
+    limit = 0 if (like or row).for_fragments else row.max_units
+    return (row.profile.fingerprint, row.group, limit)
+
+
+def _requested(counts: Mapping[RequestAmounts, int]) -> Requested:
+    totals: dict[str, int] = {}
+    units: dict[str, int] = {}
+    for amounts, count in counts.items():
+        for name, nano, _ in amounts.entries:
+            totals[name] = totals.get(name, 0) + nano * count
+            units[name] = max(units.get(name, 0), nano)
+    return Requested(Resources(totals), Resources(units))
 
 
 def _texts(amounts: Resources) -> dict[str, str]:

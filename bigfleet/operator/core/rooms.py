@@ -25,7 +25,7 @@ P = TypeVar("P")
 N = TypeVar("N")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Row:
     """A row of demand as this loop tells rows apart: without limit, and without what is for fragments."""
 
@@ -33,7 +33,7 @@ class Row:
     group: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Workload:
     """What pods of one row, one owner and one shape have in common; equal ones must be one object."""
 

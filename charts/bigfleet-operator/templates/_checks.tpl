@@ -4,6 +4,7 @@
 {{- include "bigfleet.check.needed.address" (dict "name" "shardAddress" "value" .Values.shardAddress) }}
 {{- include "bigfleet.check.duration" (dict "name" "rollupInterval" "value" .Values.rollupInterval) }}
 {{- include "bigfleet.check.duration" (dict "name" "cacheSyncTimeout" "value" .Values.cacheSyncTimeout) }}
+{{- include "bigfleet.check.duration" (dict "name" "stuckAfter" "value" .Values.stuckAfter) }}
 {{- include "bigfleet.check.duration" (dict "name" "shutdownGrace" "value" .Values.shutdownGrace) }}
 {{- include "bigfleet.check.digest" (dict "name" "image.digest" "value" .Values.image.digest) }}
 {{- include "bigfleet.check.name" (dict "name" "nameOverride" "value" .Values.nameOverride) }}

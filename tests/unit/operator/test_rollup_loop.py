@@ -521,8 +521,8 @@ def test_a_surplus_leaves_as_a_change_does_and_stays_until_it_is_taken_back() ->
         await world.clock.sleep(0.5)
         needs = world.shard.current.rollups[-1].needs
         assert [(need.aggregate_resources["cpu"], need.for_fragments) for need in needs] == [
-            ("500m", False),
             ("4", True),
+            ("500m", False),
         ]
         await rollups.put_surplus(NO_SURPLUS)
         await world.clock.sleep(0.5)

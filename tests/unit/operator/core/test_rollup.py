@@ -161,10 +161,10 @@ def test_a_surplus_is_a_row_of_its_own_beside_the_sum() -> None:
     demand = build([ONE, FOUR])
     assert demand.put_surplus(surplus(ONE, "8", unit="4", max_units=1))
     assert [(row.total, row.unit) for row in rows(demand)] == [
-        ({"cpu": "5"}, {"cpu": "4"}),
         ({"cpu": "8"}, {"cpu": "4"}),
+        ({"cpu": "5"}, {"cpu": "4"}),
     ]
-    assert [(row.max_units, row.for_fragments) for row in demand.order()] == [(0, False), (1, True)]
+    assert [(row.max_units, row.for_fragments) for row in demand.order()] == [(1, True), (0, False)]
     assert len(demand) == 2
 
 
