@@ -113,7 +113,11 @@ OPEN_DEMAND_BARS = (
     Bar(21, "one of 50 clusters changed, machines", "full passes", must=0.2),
     Bar(21, "ZoneLoss_225K", "units", must=3),
 )
-KARPENTER_BARS = (Bar(22, "10,000 diverse pods, list to actions", "units", must=13.5),)
+KARPENTER_BARS = (
+    Bar(22, "10,000 diverse pods, list to actions", "units", must=13.5),
+    *(Bar(22, f"{count:,} diverse pods, without a node", "pods", must=0) for count in (1_000, 5_000, 10_000)),
+    Bar(22, "1,000 diverse pods, price", "times the bound", must=1.15),
+)
 REFERENCE_BARS = (Bar(11, "speed against the plain model", "times", must=1000, at_least=True),)
 
 
@@ -217,7 +221,14 @@ def open_demand_values(shapes: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 def karpenter_values(measured: Mapping[str, Any]) -> dict[str, float]:
     """What the bars on pods of diverse shapes look at."""
     worlds = {world["pods"]: world for world in measured["worlds"]}
-    return {"10,000 diverse pods, list to actions": worlds[10_000]["units"]}
+    return {
+        "10,000 diverse pods, list to actions": worlds[10_000]["units"],
+        **{
+            f"{count:,} diverse pods, without a node": world["at_rest"]["without_node"]
+            for count, world in worlds.items()
+        },
+        "1,000 diverse pods, price": worlds[1_000]["at_rest"]["times_bound"],
+    }
 
 
 def engine_values(units: Mapping[str, float], bytes_per_machine: float) -> dict[str, float]:

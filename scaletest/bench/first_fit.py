@@ -78,8 +78,8 @@ class FirstFit:
 
     def __init__(self) -> None:
         self.nodes: list[Machine] = []
-        self.node_of: dict[str, int] = {}
-        """The place of its node, by name of pod."""
+        self.node_of: dict[str, str] = {}
+        """The id of its node, by name of pod."""
         self.pods_on: list[list[Placed]] = []
         self._free = np.zeros((0, len(RESOURCES)), dtype=np.int64)
         self._zone = np.zeros(0, dtype=np.int64)
@@ -111,9 +111,16 @@ class FirstFit:
                 return left
             waiting = left
 
-    def free_of(self, node: int) -> dict[str, int]:
-        """What is free on a node."""
-        return dict(zip(RESOURCES, map(int, self._free[node]), strict=True))
+    def remove(self, machine_id: str) -> list[Placed]:
+        """Let a node leave; return the pods that were on it."""
+        node = next(place for place, machine in enumerate(self.nodes) if machine.id == machine_id)
+        del self.nodes[node]
+        evicted = self.pods_on.pop(node)
+        self._free, self._zone = np.delete(self._free, node, axis=0), np.delete(self._zone, node)
+        self._counts = {label: np.delete(counts, node) for label, counts in self._counts.items()}
+        for pod in evicted:
+            del self.node_of[pod.name]
+        return evicted
 
     def _start_gangs(self, pods: Sequence[Placed]) -> list[Placed]:
         """Place each gang that wants to share a host, the largest first, on the fullest node that holds all of it; return the rest."""
@@ -148,7 +155,7 @@ class FirstFit:
         if not len(fits) or not fits[node]:
             return False
         self._free[node] -= pod.amounts
-        self.node_of[pod.name] = node
+        self.node_of[pod.name] = self.nodes[node].id
         self.pods_on[node].append(pod)
         for label in pod.labels:
             self._of(label)[node] += 1

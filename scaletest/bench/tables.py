@@ -110,19 +110,23 @@ def _shapes(measured: Measured) -> Iterator[str]:
         )
 
 
-_DIVERSE = "{:>8} {:>6} {:>10} {:>8} {:>10} {:>14} {:>14}"
+_DIVERSE = "{:>8} {:<10} {:>6} {:>10} {:>8} {:>10} {:>14} {:>16}"
 
 
 def _diverse(measured: Measured) -> Iterator[str]:
     """Pods in the shapes of Karpenter's benchmark."""
-    yield "diverse pods; CPU from the list of pods to the list of actions, and the machines of the sum alone"
-    yield _DIVERSE.format("pods", "rows", "CPU ms", "units", "machines", "without a node", "times the bound")
+    yield "diverse pods; CPU from the list of pods to the list of actions, the sum's machines, and those once nothing moves any more"
+    yield _DIVERSE.format(
+        "pods", "", "rows", "CPU ms", "units", "machines", "without a node", "times the bound"
+    )
     for world in measured["worlds"]:
-        alone = world["sum_alone"]
-        yield _DIVERSE.format(
-            *(world[name] for name in ("pods", "rows", "cpu_ms", "units")),
-            *(alone[name] for name in ("machines", "without_node", "times_bound")),
-        )
+        for when in ("sum_alone", "at_rest"):
+            yield _DIVERSE.format(
+                world["pods"],
+                when,
+                *(world[name] for name in ("rows", "cpu_ms", "units")),
+                *(world[when][name] for name in ("machines", "without_node", "times_bound")),
+            )
 
 
 def _table(measured: Measured, name: str) -> Iterator[str]:

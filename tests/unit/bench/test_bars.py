@@ -49,7 +49,7 @@ ALL = (
 
 @pytest.mark.parametrize("bar", ALL, ids=lambda bar: bar.name)
 def test_a_bar_is_met_at_its_bound_and_missed_beyond_it(bar: Bar) -> None:
-    worse = bar.must * (0.99 if bar.at_least else 1.01)
+    worse = bar.must * (0.99 if bar.at_least else 1.01) or 1.0
     (at_bound,), (beyond,), (unknown,) = (
         judge([bar], values) for values in ({bar.name: bar.must}, {bar.name: worse}, {})
     )
@@ -133,6 +133,12 @@ def test_the_bars_on_the_siege_look_at_the_worst_attack() -> None:
     assert values == {bar.name: 2.0 * place for place, bar in enumerate(SIEGE_BARS, start=1)}
 
 
-def test_the_bar_on_diverse_pods_looks_at_the_largest_list() -> None:
-    worlds = [{"pods": count, "units": count / 1000} for count in (1_000, 5_000, 10_000)]
-    assert karpenter_values({"worlds": worlds}) == {KARPENTER_BARS[0].name: 10.0}
+def test_the_bars_on_diverse_pods_find_their_values() -> None:
+    worlds = [
+        {"pods": count, "units": count / 1000, "at_rest": {"without_node": count / 500, "times_bound": 1.1}}
+        for count in (1_000, 5_000, 10_000)
+    ]
+    values = karpenter_values({"worlds": worlds})
+    assert set(values) == {bar.name for bar in KARPENTER_BARS}
+    assert values["10,000 diverse pods, list to actions"] == 10.0
+    assert values["5,000 diverse pods, without a node"] == 10.0

@@ -9,8 +9,9 @@ from bigfleet.model.frozen_map import FrozenMap
 from bigfleet.model.machine import Machine, MachineState, Shape
 from bigfleet.model.profile import HOST_NAME_KEY, ZONE_KEY
 from scaletest.bench.first_fit import FirstFit, Placed, placed_pod
+from scaletest.bench.karpenter_demand import ClusterDemand
+from scaletest.bench.karpenter_loop import ClosedLoop
 from scaletest.bench.karpenter_pods import PRICE_OF_SIZE, diverse_pods, machine_types, price_bound
-from scaletest.bench.karpenter_shapes import bought, decision_on, demand_of
 
 
 def _pod(name: str, cpu: str = "1", labels: dict[str, str] | None = None, **spec: Any) -> Placed:
@@ -66,15 +67,15 @@ def test_a_strict_spread_waits_for_a_domain_that_is_full(key: str) -> None:
     assert fit.place([_pod(f"full-{number}") for number in range(4)]) == []
     spread = [_pod(f"s-{number}", labels={"app": "s"}, **_spread(key, "s")) for number in range(3)]
     assert _names(fit.place(spread)) == ["s-1", "s-2"]
-    assert fit.node_of["s-0"] == 1
+    assert fit.node_of["s-0"] == "m-1"
 
 
 def test_a_spread_counts_pods_that_do_not_ask_for_it() -> None:
     fit = _nodes("a", "b")
     assert fit.place([_pod("x", labels={"app": "s"}), _pod("y", labels={"app": "s"})]) == []
-    assert fit.node_of == {"x": 0, "y": 0}
+    assert fit.node_of == {"x": "m-0", "y": "m-0"}
     assert fit.place([_pod("s", labels={"app": "s"}, **_spread(HOST_NAME_KEY, "s"))]) == []
-    assert fit.node_of["s"] == 1
+    assert fit.node_of["s"] == "m-1"
 
 
 def test_affinity_follows_its_match_and_does_not_start_without_selecting_itself() -> None:
@@ -82,7 +83,7 @@ def test_affinity_follows_its_match_and_does_not_start_without_selecting_itself(
     follower = _pod("f", "1", {"app": "f"}, **_affinity(HOST_NAME_KEY, "g"))
     assert _names(fit.place([follower])) == ["f"]
     assert fit.place([_pod("big", "4"), follower, _pod("g", "1", {"app": "g"})]) == []
-    assert fit.node_of["f"] == fit.node_of["g"] == 1
+    assert fit.node_of["f"] == fit.node_of["g"] == "m-1"
 
 
 def test_a_gang_that_shares_a_host_starts_where_all_of_it_fits() -> None:
@@ -98,7 +99,7 @@ def test_a_gang_that_shares_a_host_starts_where_all_of_it_fits() -> None:
     )
     gang = [_pod(f"g-{number}", "2", {"app": "g"}, **_affinity(HOST_NAME_KEY, "g")) for number in range(4)]
     assert fit.place(gang) == []
-    assert set(fit.node_of.values()) == {1}
+    assert set(fit.node_of.values()) == {"big"}
     split = _nodes("a", "a")
     assert len(split.place(gang)) == 2
 
@@ -127,16 +128,37 @@ def test_no_machines_that_hold_the_sum_cost_less_than_the_bound() -> None:
     )
 
 
-def test_pods_become_machines_that_hold_their_sum() -> None:
-    pods, inventory = diverse_pods(60), machine_types(types=40, slots=4)
+def test_a_node_that_leaves_gives_its_pods_back_and_counts_for_nothing() -> None:
+    fit = _nodes("a", "b")
+    spread = [_pod(f"s-{number}", labels={"app": "s"}, **_spread(HOST_NAME_KEY, "s")) for number in range(3)]
+    assert fit.place(spread) == []
+    assert _names(fit.remove("m-0")) == ["s-0", "s-2"]
+    assert fit.node_of == {"s-1": "m-1"}
+    # The node that is left is the emptiest domain now.
+    assert fit.place([spread[0]]) == []
+
+
+def test_the_sum_is_bought_before_anything_is_stuck() -> None:
+    pods = diverse_pods(60)
     placed = [placed_pod(pod) for pod in pods]
-    found = bought(decision_on(demand_of(pods), inventory.snapshot()), inventory, placed)
-    held = sum(machine.shape.capacity.amount("memory") for machine in found.machines) // 10**6
-    assert held >= sum(int(pod.amounts[1]) for pod in placed)
-    assert len(found.fit.node_of) + len(found.left) == 60
+    loop = ClosedLoop(machine_types(types=40, slots=4), ClusterDemand(pods), placed)
+    memory = sum(float(pod.amounts[1]) for pod in placed) / 1000
+    assert loop.dollars >= price_bound(0, memory, 0)
+    assert loop.unmet == loop.surplus == 0
 
 
-def test_demand_that_cannot_be_bought_is_no_figure() -> None:
-    pods, inventory = diverse_pods(60), machine_types(types=2, slots=1)
-    with pytest.raises(ValueError, match="not all demand is bought"):
-        bought(decision_on(demand_of(pods), inventory.snapshot()), inventory, [])
+def test_the_loop_comes_to_rest_with_fewer_pods_without_a_node() -> None:
+    pods = [pod for pod in diverse_pods(300) if set(pod["spec"]) == {"containers"}]
+    loop = ClosedLoop(
+        machine_types(types=3, slots=60), ClusterDemand(pods), [placed_pod(pod) for pod in pods]
+    )
+    at_first = len(loop.waiting)
+    assert loop.run() is not None
+    assert len(loop.waiting) < at_first
+
+
+def test_demand_that_cannot_be_bought_is_told() -> None:
+    pods = diverse_pods(60)
+    loop = ClosedLoop(machine_types(types=2, slots=1), ClusterDemand(pods), [placed_pod(pod) for pod in pods])
+    assert loop.unmet
+    assert loop.waiting
