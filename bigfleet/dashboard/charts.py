@@ -7,7 +7,7 @@ which other names are present.
 Rules: `dashboard#look`, `dashboard#wording`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, log10
 from typing import Final
@@ -20,14 +20,25 @@ HEIGHT: Final = 140
 _LEFT, _RIGHT, _BOTTOM, _TOP = 48, 4, 20, 8
 _LEAST_POINTS: Final = 10
 _TABLE_ROWS: Final = 12
-_COLOURS: Final = 6
-_FIXED: Final = {
-    "Speculative": 6, "Creating": 0, "Idle": 4, "Configuring": 3, "Configured": 2, "Draining": 1, "Deleting": 7, "Failed": 5,
-    "on order": 0, "joining": 3, "running": 2, "wanted": 5,
-    "Bootstrap": 2, "Provision": 0, "Reclaim": 1, "Preempt": 5, "Delete": 3,
-    "BareMetal": 0, "Reserved": 3, "OnDemand": 2, "Spot": 1,
+_COLOURS: Final = 8
+_STATES: Final = {
+    "Configured": 2, "Configuring": 3, "Idle": 4, "Creating": 0, "Draining": 1, "Deleting": 7, "Failed": 5, "Speculative": 6,
 }  # fmt: skip
-"""The colour of states, parts of a need, actions and capacity types; from 6 up, the paler ones."""
+_PARTS: Final = {"running": 2, "joining": 3, "on order": 0, "wanted": 5, "missing": 5}
+_ACTIONS: Final = {"Bootstrap": 2, "Provision": 0, "Reclaim": 1, "Preempt": 5, "Delete": 7}
+_CAPACITY_TYPES: Final = {"Reserved": 3, "BareMetal": 0, "OnDemand": 2, "Spot": 1}
+_OTHERS: Final = {"short": 5, "all": 6, "p50": 0, "p99": 1, "other": 6}
+_FIXED: Final = {**_OTHERS, **_STATES, **_PARTS, **_ACTIONS, **_CAPACITY_TYPES}
+"""The colour of states, parts of a need, actions and capacity types, whatever else is shown."""
+_OF_FAMILY: Final[Mapping[str, Mapping[str, int]]] = {
+    "states": _STATES, "coverage": _PARTS, "actions": _ACTIONS, "capacity": _CAPACITY_TYPES, "cost": _CAPACITY_TYPES,
+    "price": _CAPACITY_TYPES,
+}  # fmt: skip
+
+
+def colours_of(family: str) -> Mapping[str, int]:
+    """Return the fixed colours of a family of the history, in the order in which they are stacked from below."""
+    return _OF_FAMILY.get(family, _OTHERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +55,20 @@ def _colour(name: str, place: int) -> int:
 
 
 def line_chart(
-    title: str, caption: str, times: Sequence[str], lines: Sequence[ChartLine], unit: str = ""
+    title: str,
+    caption: str,
+    times: Sequence[str],
+    lines: Sequence[ChartLine],
+    unit: str = "",
+    *,
+    spoken: str = "",
+    given: Mapping[str, str | bool | None] | None = None,
+    nothing: Html | None = None,
 ) -> Html:
     """Return lines over time, with a legend.
 
-    Time before the first value is left out; otherwise a young fleet would be a few dots at the edge.
+    Time before the first value is left out; otherwise a young fleet would be a few dots at the edge. `spoken` is added to the
+    words of a screen reader; `given` are attributes for a script that draws the chart anew, `nothing` is shown in place of a chart without lines.
     """
     begin = min(_begin(lines), max(len(times) - _LEAST_POINTS, 0))
     times, lines = times[begin:], [ChartLine(line.name, line.values[begin:]) for line in lines]
@@ -81,7 +101,16 @@ def line_chart(
         ),
         class_="legend",
     )
-    return _figure(title, caption, body, legend, _line_table(times, lines, unit))
+    table = _line_table(times, lines, unit)
+    return _figure(
+        title,
+        caption,
+        body,
+        [legend, table],
+        spoken=spoken,
+        given=given or {},
+        nothing=None if lines else nothing,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +169,7 @@ def _pieces(parts: Sequence[ChartPart], **attributes: str) -> Html:
 
 
 def _shade(name: str, place: int) -> str:
-    colour = _colour(name, place)
-    return f"s{colour % _COLOURS} p{colour // _COLOURS}"
+    return f"s{_colour(name, place) % _COLOURS}"
 
 
 def strip(title: str, cells: Sequence[tuple[str, str]]) -> Html:
@@ -245,19 +273,28 @@ def _cell(value: float | None, unit: str) -> str:
     return "—" if value is None else f"{amount(value, 3)}{unit}"
 
 
-def _figure(title: str, caption: str, body: Sequence[Html], legend: Html, table: Html) -> Html:
+def _figure(
+    title: str,
+    caption: str,
+    body: Sequence[Html],
+    below: Sequence[Html],
+    *,
+    spoken: str,
+    given: Mapping[str, str | bool | None],
+    nothing: Html | None,
+) -> Html:
     drawing = el(
         "svg",
         body,
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         class_="chart",
         role="img",
-        aria_label=f"{title}. {caption}",
+        aria_label=". ".join(filter(None, (title, caption, spoken))),
     )
     return el(
         "figure",
         el("figcaption", el("b", title), " ", el("span", caption, class_="dim")),
-        drawing,
-        legend,
-        table,
+        el("div", nothing or drawing, class_="plot"),
+        below,
+        **given,
     )

@@ -15,7 +15,6 @@ import structlog
 
 from bigfleet.aio.clock import Clock, SteadyWall, timeout
 from bigfleet.dashboard.coordinator_reader import CoordinatorReader
-from bigfleet.dashboard.core.cost_trend import CostTrend
 from bigfleet.dashboard.core.fleet_events import FleetEvents
 from bigfleet.dashboard.core.observed import CoordinatorPlace, FleetPicture, ShardPlace
 from bigfleet.dashboard.shard_addresses import ShardAddresses
@@ -62,7 +61,7 @@ class Watcher:
         """Shards that have ended a cycle which is not announced yet."""
         self._waiting: dict[asyncio.Queue[tuple[str, str]], None] = {}  # an ordered set
         self._log = structlog.get_logger("bigfleet.dashboard")
-        self.events, self.costs = FleetEvents(), CostTrend()
+        self.events = FleetEvents()
         self.on_look: Callable[[str, bool], object] = _nothing
         """Called after each poll of a source, with whether it answered."""
         self.on_refusal: Callable[[str], object] = _nothing
@@ -113,7 +112,6 @@ class Watcher:
                 self.picture.shards_wired,
             ),
         )
-        self.costs.note(self.picture)
         self.on_picture(self.picture)
         self.on_news()
         moved, self._moved = sorted(self._moved), set()

@@ -40,6 +40,7 @@ FAMILIES: Final[Mapping[str, HistoryFamily]] = {
     "missing": HistoryFamily("Missing capacity", "", worst=True, of_cluster=True),
     "needs": HistoryFamily("Needs", "needs", worst=True),
     "cost": HistoryFamily("Dollars per hour by capacity type", "$/h"),
+    "price": HistoryFamily("Mean price of a machine by capacity type", "$/h"),
     "cluster-cost": HistoryFamily("Dollars per hour by cluster", "$/h", of_cluster=True),
     "actions": HistoryFamily("Actions per minute", "per minute"),
     "outcomes": HistoryFamily("Outcomes of actions per minute", "per minute"),
@@ -118,7 +119,8 @@ def _fleet(seen: list[ObservedShard]) -> dict[str, Figures]:
             if row.state in HOSTED:
                 hosts[row.capacity_type] = hosts.get(row.capacity_type, 0) + row.count
                 dollars[row.capacity_type] = dollars.get(row.capacity_type, 0.0) + row.price_per_hour
-        found |= {"states": states, "capacity": hosts, "cost": dollars}
+        price = {kind: dollars[kind] / number for kind, number in hosts.items() if number}
+        found |= {"states": states, "capacity": hosts, "cost": dollars, "price": price}
     parts = [one.coverage for one in seen if one.coverage is not None]
     if len(parts) == len(seen):
         total = sum(parts[1:], start=parts[0])

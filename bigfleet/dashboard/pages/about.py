@@ -62,7 +62,11 @@ def about(
                 card("Versions", pairs({"this dashboard": wiring.version, **versions})),
                 card("Clocks", _clocks(picture)),
                 card("Events", event_list(frame, events) if events else empty("None yet.")),
-                card("Licence", el("p", "BigFleet is licensed under the Apache License 2.0.")),
+                card(
+                    "Licence",
+                    el("p", "BigFleet is licensed under the Apache License 2.0."),
+                    el("p", "Charts are drawn by uPlot 1.6.32, © Leon Sorokin, under the MIT License."),
+                ),
                 class_="grid",
             ),
         ),

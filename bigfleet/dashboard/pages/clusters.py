@@ -10,6 +10,7 @@ from bigfleet.dashboard.core.observed import FleetPicture, ObservedCluster
 from bigfleet.dashboard.core.wording import ago, count, plural
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
+from bigfleet.dashboard.pages.history import HistoryChart, HistoryView, charts, range_picker, trouble_line
 from bigfleet.dashboard.pages.supply import COVERAGE_COLUMNS, coverage_bar, coverage_cells
 from bigfleet.dashboard.pages.tables import TableColumn, TableRow, identity, pairs, table
 
@@ -86,7 +87,13 @@ def _rollup(cluster: ObservedCluster, now: float) -> Html | str:
 
 
 def cluster(
-    frame: Frame, name: str, picture: FleetPicture, reported: Mapping[str, Any] | None, problem: str
+    frame: Frame,
+    name: str,
+    picture: FleetPicture,
+    reported: Mapping[str, Any] | None,
+    *,
+    problem: str,
+    view: HistoryView,
 ) -> Html:
     """Return one cluster over all shards."""
     seen = [
@@ -136,4 +143,21 @@ def cluster(
         )
     if not seen:
         cards.insert(0, card("Unknown", empty("No shard has seen this cluster.")))
-    return main_part(frame, f"Cluster {name}", live("cluster", el("div", cards, class_="grid")), every=15)
+    drawn = card("Over time", trouble_line(view.trouble), el("div", charts(view), class_="charts"), wide=True)
+    return main_part(
+        frame,
+        f"Cluster {name}",
+        live("cluster", el("div", cards, class_="grid")),
+        drawn,
+        every=15,
+        aside=range_picker(frame, f"clusters/{name}", view.range_name),
+    )
+
+
+def charts_of(name: str) -> tuple[HistoryChart, ...]:
+    """Return the charts of a cluster's page."""
+    return (
+        HistoryChart("coverage", cluster=name, stacked=True),
+        HistoryChart("missing", note="the most at a time", cluster=name),
+        HistoryChart("cluster-cost", "Cost", "$/h of the machines bound to it", cluster=name),
+    )

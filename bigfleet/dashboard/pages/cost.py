@@ -6,17 +6,21 @@ Rules: `dashboard#page-contents`; the gauge of demand counts needs, and is calle
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from bigfleet.dashboard.charts import ChartLine, ChartPart, bar, line_chart
-from bigfleet.dashboard.core.cost_trend import PriceLines
+from bigfleet.dashboard.charts import ChartPart, bar
 from bigfleet.dashboard.core.observed import FleetPicture, MachineCount
 from bigfleet.dashboard.core.summary import HOSTED, OverviewSummary
 from bigfleet.dashboard.core.wording import count, money
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
+from bigfleet.dashboard.pages.history import HistoryChart, HistoryView, charts, range_picker, trouble_line
 from bigfleet.dashboard.pages.tables import TableColumn, TableRow, table
-from bigfleet.model.times import rfc3339_of_s
 
 _CLUSTERS: Final = 20
+CHARTS: Final = (
+    HistoryChart("cost", "All hosts", "$/h by capacity type", stacked=True),
+    HistoryChart("cluster-cost", "Clusters", "$/h of the machines bound to each"),
+    HistoryChart("price", "One machine", "$/h, the mean by capacity type"),
+)
 
 
 def cost(
@@ -24,7 +28,7 @@ def cost(
     picture: FleetPicture,
     summary: OverviewSummary,
     reported: Mapping[str, Any] | None,
-    trend: PriceLines,
+    view: HistoryView,
 ) -> Html:
     """Return the main part of the cost page."""
     rows = [
@@ -37,11 +41,12 @@ def cost(
             "div",
             _costs(rows, summary),
             _clusters(frame, picture),
-            _trend(trend),
             _buckets(reported),
             class_="grid",
         )
-    return main_part(frame, "Cost", live("cost", body), every=20)
+    drawn = card("Over time", trouble_line(view.trouble), el("div", charts(view), class_="charts"), wide=True)
+    picker = range_picker(frame, "cost", view.range_name)
+    return main_part(frame, "Cost", live("cost", body), drawn, every=20, aside=picker)
 
 
 def _costs(rows: Sequence[MachineCount], summary: OverviewSummary) -> list[Html]:
@@ -97,27 +102,6 @@ def _clusters(frame: Frame, picture: FleetPicture) -> Html:
         "By cluster",
         table("machines bound to it, highest cost first", columns, listed) if names else empty("None yet."),
         el("p", f"{count(more)} more, which cost less", class_="dim") if more > 0 else None,
-    )
-
-
-def _trend(trend: PriceLines) -> Html:
-    if len(trend.times) < 2:
-        return card("Price trend", empty("Appears after this dashboard has polled the fleet for a while."))
-    times = [rfc3339_of_s(time)[11:16] for time in trend.times]
-    return card(
-        "Price trend",
-        line_chart(
-            "All hosts, $/h",
-            "by capacity type, since this dashboard started, an hour at most",
-            times,
-            [ChartLine(kind, values) for kind, values in trend.total.items()],
-        ),
-        line_chart(
-            "One machine, $/h",
-            "in the mean of those that are paid for",
-            times,
-            [ChartLine(kind, values) for kind, values in trend.mean.items()],
-        ),
     )
 
 

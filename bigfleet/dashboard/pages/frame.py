@@ -25,6 +25,8 @@ NAVIGATION: Final = (
     ("about", "About"),
 )
 SCRIPTS: Final = ("theme.js", "live.js", "rows.js")
+_CHARTS: Final = " data-history="
+"""What only a figure has that a script draws; `html.el` escapes quotes of all other text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ def whole(frame: Frame, title: str, here: str, content: Html) -> str:
         el("link", rel="icon", href=frame.to(f"{frame.assets}/icon.svg"), type="image/svg+xml"),
         el("link", rel="stylesheet", href=frame.to(f"{frame.assets}/app.css")),
         (el("script", type="module", src=frame.to(f"{frame.assets}/{name}")) for name in SCRIPTS),
+        _chart_scripts(frame) if _CHARTS in content else None,
     )
     drawer = el(
         "dialog",
@@ -75,6 +78,15 @@ def whole(frame: Frame, title: str, here: str, content: Html) -> str:
         data_stream=frame.to("api/v1/x/stream"),
     )
     return page(el("html", head, body, lang="en"))
+
+
+def _chart_scripts(frame: Frame) -> list[Html]:
+    """The chart library, its style and the script that uses it; modules run after scripts that are deferred before them."""
+    return [
+        el("link", rel="stylesheet", href=frame.to(f"{frame.assets}/uplot.css")),
+        el("script", defer=True, src=frame.to(f"{frame.assets}/uplot.js")),
+        el("script", type="module", src=frame.to(f"{frame.assets}/charts.js")),
+    ]
 
 
 def main_part(

@@ -5,7 +5,7 @@ Rules: `dashboard#sources`, `dashboard#api`, `dashboard#page-contents`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from bigfleet.dashboard import metric_reader as names
@@ -29,6 +29,7 @@ from bigfleet.dashboard.pages import (
     what_if,
 )
 from bigfleet.dashboard.pages.frame import NAVIGATION, Frame, main_part, whole
+from bigfleet.dashboard.pages.history import HistoryChart, HistoryView, chosen_range, view_of
 from bigfleet.dashboard.parameters import ParameterError, Parameters
 from bigfleet.dashboard.sources import SourceError, SourceProblem
 from bigfleet.model.errors import BigFleetError
@@ -74,7 +75,7 @@ class Pages:
         elif head == "shards" and rest:
             title, content = f"Shard {rest}", await self._shard(rest)
         elif head == "clusters" and rest:
-            title, content = f"Cluster {rest}", await self._cluster(rest)
+            title, content = f"Cluster {rest}", await self._cluster(rest, query)
         else:
             raise PageNotFoundError(f"There is nothing at /{path[:200]}.")
         return str(content) if part else whole(self._frame, title, head, content)
@@ -144,7 +145,7 @@ class Pages:
             reported = {row["id"]: row for row in rows or ()}
         return clusters.clusters(self._frame, self._fleet.picture, reported)
 
-    async def _cluster(self, name: str) -> Html:
+    async def _cluster(self, name: str, query: Mapping[str, str]) -> Html:
         reader, picture = self._fleet.clusters, self._fleet.picture
         reported, problem, known = None, "", picture.may_know(name)
         if reader is not None:
@@ -154,7 +155,8 @@ class Pages:
                 problem, known = str(error), known or error.trouble is not SourceProblem.NOT_FOUND
         if not known:
             raise PageNotFoundError(f"No shard has seen a cluster {name[:200]}.")
-        return clusters.cluster(self._frame, name, picture, reported, problem)
+        view = await self._view(query, clusters.charts_of(name))
+        return clusters.cluster(self._frame, name, picture, reported, problem=problem, view=view)
 
     async def _shards(self, _query: Mapping[str, str]) -> Html:
         p99: Mapping[tuple[str, ...], float] | None = None
@@ -186,12 +188,12 @@ class Pages:
         reported = await _or_none(compat.topology(self._fleet, _parameters()))
         return coordinator.topology(self._frame, self._fleet.picture, reported)
 
-    async def _cost(self, _query: Mapping[str, str]) -> Html:
+    async def _cost(self, query: Mapping[str, str]) -> Html:
         reported = None
         if self._fleet.metrics is not None:
             reported = await _or_none(compat.finops_snapshot(self._fleet, _parameters()))
-        picture, trend = self._fleet.picture, self._fleet.watcher.costs.lines()
-        return cost.cost(self._frame, picture, summarise(picture), reported, trend)
+        picture, view = self._fleet.picture, await self._view(query, cost.CHARTS)
+        return cost.cost(self._frame, picture, summarise(picture), reported, view)
 
     async def _decisions(self, query: Mapping[str, str]) -> Html:
         chosen = {**dict.fromkeys(_DECISIONS, ""), **_known(query, _DECISIONS)}
@@ -230,6 +232,9 @@ class Pages:
 
     async def _need_list(self, shard: str, query: NeedListQuery) -> NeedList:
         return await self._fleet.shard(shard).need_list(query)
+
+    async def _view(self, query: Mapping[str, str], charts: Sequence[HistoryChart]) -> HistoryView:
+        return await view_of(self._fleet.history, chosen_range(query), charts, self._fleet.now())
 
     def _shard_names(self) -> list[str]:
         return [place.shard_id for place in self._fleet.picture.shards]

@@ -74,6 +74,7 @@ def test_a_sample_holds_machines_needs_money_and_clusters() -> None:
         "states": {"Configured": 4, "Idle": 1, "Speculative": 9},
         "capacity": {"Spot": 4, "OnDemand": 1},
         "cost": {"Spot": 1.2, "OnDemand": 0.5},
+        "price": {"Spot": 0.3, "OnDemand": 0.5},
         "coverage": {"running": 3, "joining": 1, "on order": 0, "wanted": 2},
         "missing": {"cpu": 8.0},
         "needs": {"short": 1, "all": 3},
