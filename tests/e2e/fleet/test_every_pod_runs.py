@@ -1,7 +1,6 @@
 """Every pod gets its node: worlds whose sum does not say how many machines they need, with everything real but the machines.
 
-The eight long ones write a line each into `worlds.jsonl` with `--evidence`; `python -m tests.e2e.fleet.worlds_table FILE` makes
-the table of the evidence page of them. `BIGFLEET_WORLDS_QUIET_S` says for how long each is watched once it is quiet; 600 if unset.
+One small world is part of every run. The eight long ones write a line each into `worlds.jsonl` with `--evidence`. `BIGFLEET_WORLDS_QUIET_S` says for how long each is watched once it is quiet; 600 if unset.
 """
 
 import os
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.fleet.harness import fleet, start_fleet_clusters
-from tests.e2e.fleet.worlds import WORLDS, World, play
+from tests.e2e.fleet.worlds import SMALL, WORLDS, World, play
 from tests.support.control_plane.cluster import Cluster
 
 pytestmark = pytest.mark.asyncio
@@ -30,6 +29,20 @@ def own_cluster(testbed_binary: Path) -> Iterator[list[Cluster]]:
     finally:
         for cluster in clusters:
             cluster.stop()
+
+
+async def test_a_pod_that_the_sum_leaves_without_a_node_gets_one_more_machine(
+    own_cluster: list[Cluster], tmp_path: Path
+) -> None:
+    async with fleet(own_cluster, tmp_path) as one:
+        provider = one.start_provider(SMALL.pools)
+        one.start_shard(provider)
+        one.start_cluster_programs("prod-1", None, "--stuck-after=2s")
+        one.deploy("web", SMALL.pods, cpu="7500m")
+        await one.until("all pods run", lambda: len(one.running()) == SMALL.pods)
+        # The sum is 150 cores, which 19 machines of 8 hold; a 20th pod fits on none of them.
+        assert len(one.machines(state="Configured")) == SMALL.best.machines == 20
+        assert one.refused() == []
 
 
 @pytest.mark.long
