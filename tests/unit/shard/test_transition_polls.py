@@ -329,7 +329,9 @@ def test_a_report_during_an_action_waits_for_its_end_and_is_asked_for_again() ->
         await world.until(lambda: world.real("m-0") is S.IDLE)
         await world.pass_time(5)
         assert world.shard.dispatcher.is_pending("m-0")
-        assert world.state("m-0") is S.CREATING  # or the answer of the call would find another state than it left
+        assert (
+            world.state("m-0") is S.CREATING
+        )  # or the answer of the call would find another state than it left
         await world.until(lambda: not world.shard.dispatcher.is_pending("m-0"))
         await world.until(lambda: bool(world.fake.calls(rpc="Configure")), within_s=1.5)
 
