@@ -121,5 +121,5 @@ def _times_as_long(times: dict[str, list[float]]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    print(json.dumps(asyncio.run(measure(*(given[:1] or [PROFILE]), int(given[1]) if given[1:] else ROUNDS))))
+    chosen, turns = (*sys.argv[1:], *(PROFILE, str(ROUNDS))[len(sys.argv) - 1 :])
+    print(json.dumps(asyncio.run(measure(chosen, int(turns)))))
