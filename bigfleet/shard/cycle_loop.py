@@ -83,6 +83,8 @@ class CycleLoop:
         self._without_session: frozenset[str] = frozenset()
         self._outage_held: int | None = None  # actions held off in the last cycle of an outage
         self.number = 0
+        self.deciding = False
+        """Whether a cycle decides and acts now, so that whatever can wait for its end should (`shard#collection`)."""
 
     def wake(self, *, listing: bool = False) -> None:
         """Ask for a further cycle, with `listing` for one that lists; any number of requests collapse into one."""
@@ -144,6 +146,12 @@ class CycleLoop:
 
     async def cycle(self, *, listing: bool) -> CycleView:
         """Run one cycle; with `listing` it begins by listing the provider."""
+        try:
+            return await self._cycle(listing=listing)
+        finally:
+            self.deciding = False
+
+    async def _cycle(self, *, listing: bool) -> CycleView:
         self.number += 1
         began_s = self._now_s()
         ages = self._ages(began_s, tick=listing)
@@ -156,6 +164,7 @@ class CycleLoop:
         phases_s["reconcile"] = self._now_s() - began_s
 
         before_s = self._now_s()
+        self.deciding = True
         await self._guarded.compact_if_wasteful()
         inventory, now = await self._guarded.snapshot(), self._steady.now_s()
         given = CycleInput(

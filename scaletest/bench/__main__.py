@@ -16,6 +16,7 @@ import numpy as np
 from bigfleet.bench.plans import SPECIAL_PLANS
 from bigfleet.version import __version__
 from scaletest.bench.bars import (
+    COLLECTOR_BARS,
     COORDINATOR_BARS,
     COORDINATOR_LOAD_BARS,
     DASHBOARD_BARS,
@@ -24,17 +25,20 @@ from scaletest.bench.bars import (
     INVENTORY_BARS,
     KARPENTER_BARS,
     OPEN_DEMAND_BARS,
+    ON_ORDER_BARS,
     REACTION_BARS,
     RECOVERY_BARS,
     REFERENCE_BARS,
     SHARD_BARS,
     SIEGE_BARS,
     Judged,
+    collector_values,
     engine_values,
     growth_values,
     judge,
     karpenter_values,
     open_demand_values,
+    on_order_values,
     reaction_values,
     recovery_values,
     siege_values,
@@ -164,9 +168,17 @@ def _operator_live(_machines: int) -> Part:
 
 
 def _reaction(_machines: int) -> Part:
-    """From pod to Create call before a real API server; without the test control plane nothing is measured or judged."""
+    """From pod to Create call, which needs the test control plane, and from Idle to Configure call, which does not."""
     measured: Figures = _child("scaletest.bench.reaction")
-    return measured, judge(REACTION_BARS, values) if (values := reaction_values(measured)) else []
+    judged = judge(ON_ORDER_BARS, on_order_values(measured["on_order"]))
+    if values := reaction_values(measured):
+        judged += judge(REACTION_BARS, values)
+    return measured, judged
+
+
+def _collector(_machines: int) -> Part:
+    measured: Figures = _child("scaletest.bench.collector")
+    return measured, judge(COLLECTOR_BARS, collector_values(measured))
 
 
 def _recovery(_machines: int) -> Part:
@@ -212,6 +224,7 @@ PARTS: Mapping[str, Callable[[int], Part]] = {
     "open-demand": _open_demand,
     "karpenter": _karpenter,
     "reference": _reference,
+    "collector": _collector,
     "shard": _shard,
     "coordinator-snapshot": _coordinator_snapshot,
     "operator": _operator,

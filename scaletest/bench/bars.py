@@ -80,6 +80,14 @@ REACTION_BARS = (
     Bar(18, "operator, 50,000 requests, 10 changes/s", "% of a core", must=30),
     Bar(18, "roll-up, 50,000 requests, p99", "s", must=1.0),
 )
+ON_ORDER_BARS = (
+    Bar(22, "Idle to Configure call, 500 on order, p99", "s", must=1.5),
+    Bar(22, "List calls in any second, 500 on order", "calls", must=3),
+)
+COLLECTOR_BARS = (
+    Bar(23, "full pass as in a shard, p99", "times with no collector", must=1.1),
+    Bar(23, "cold bring-up as in a shard, p99", "times with no collector", must=1.1),
+)
 RECOVERY_BARS = (
     Bar(19, "shard killed, median", "s", must=3),
     Bar(19, "shard killed, longest", "s", must=6),
@@ -174,6 +182,17 @@ def reaction_values(measured: Mapping[str, Any]) -> dict[str, float]:
         "operator, 50,000 requests, 10 changes/s": many["operator_cpu_percent"],
         "roll-up, 50,000 requests, p99": many["rollup_s"]["p99"],
     }
+
+
+def on_order_values(measured: Mapping[str, Any]) -> dict[str, float]:
+    """What the bars on machines on order look at."""
+    figures = (measured["waited_s"]["p99"], measured["lists_in_a_second"])
+    return {bar.name: figure for bar, figure in zip(ON_ORDER_BARS, figures, strict=True)}
+
+
+def collector_values(measured: Mapping[str, Any]) -> dict[str, float]:
+    """What the bars on the garbage collector look at."""
+    return {f"{name} as in a shard, p99": ways["p99_times"] for name, ways in measured["decisions"].items()}
 
 
 def recovery_values(measured: Mapping[str, Any]) -> dict[str, float]:

@@ -1,9 +1,10 @@
 """From the creation of a pod to the provider's Create call, with everything real: API server, pod controller, operator, shard, provider.
 
-    python -m scaletest.bench.reaction [SINGLES BURST REQUESTS]
+    python -m scaletest.bench.reaction [SINGLES BURST REQUESTS ON_ORDER]
 
-prints one JSON object: pods one at a time, a burst, and pods one at a time beside many requests that change all the time; a size of 0
-leaves its part out. Without the binary of `make testbed` it says so. Times are wall-clock of this machine and all processes share it,
+prints one JSON object: pods one at a time, a burst, pods one at a time beside many requests that change all the time, and machines on
+order until their Configure call (`scaletest.bench.on_order`); a size of 0 leaves its part out. Without the binary of `make testbed` it
+says so, and only the last part is measured. Times are wall-clock of this machine and all processes share it,
 so each part has its hops: what the API server took is not ours.
 """
 
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 from bigfleet.kube import resources
 from bigfleet.kube.resources import ObjectKey
+from scaletest.bench import on_order
 from scaletest.bench.histograms import histogram_quantiles
 from scaletest.bench.operator_demand import TYPES, ZONES, request_document
 from scaletest.bench.reaction_world import (
@@ -45,13 +47,16 @@ _PAUSE_S: Final = (0.5, 1.5)
 _SET_UP_S: Final = 1800.0
 
 
-async def measure(singles: int, burst: int, requests: int) -> dict[str, Any]:
+async def measure(singles: int, burst: int, requests: int, ordered: int) -> dict[str, Any]:
     """Return the figures of all parts."""
+    found: dict[str, Any] = {}
+    if ordered:
+        found["on_order"] = _shown("on order", await on_order.measure(ordered))
     try:
         binary = build.find(ROOT / "tests" / "testbed", os.environ)
     except BinaryMissingError as error:
-        return {"not_measured": str(error)}
-    found: dict[str, Any] = {"hops": Hops.document()}
+        return {"not_measured": str(error), **found}
+    found["hops"] = Hops.document()
     creates = CreateCalls()
     if singles or burst:
         with tempfile.TemporaryDirectory() as directory:
@@ -233,5 +238,5 @@ def _shown(name: str, figures: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sizes = [int(word) for word in sys.argv[1:]] or [SINGLES, BURST, REQUESTS]
+    sizes = [int(word) for word in sys.argv[1:]] or [SINGLES, BURST, REQUESTS, on_order.MACHINES]
     print(json.dumps(asyncio.run(measure(*sizes))))

@@ -157,7 +157,9 @@ async def _serve(port: int, concurrency: int, incremental: bool) -> None:
             watch = _Watch(running.shard, registry)
             loop = asyncio.get_running_loop()
             tasks = [loop.create_task(running.shard.run()), loop.create_task(watch.sample())]
-            tasks.append(loop.create_task(freeze_live_objects(seams.clock)))
+            tasks.append(
+                loop.create_task(freeze_live_objects(seams.clock, lambda: running.shard.loop.deciding))
+            )
             print(running.server.port, flush=True)
             while line := await asyncio.to_thread(sys.stdin.readline):
                 print(json.dumps(watch.mark(line.strip())), flush=True)

@@ -25,6 +25,17 @@ def tables(measured: Measured, name: str) -> Iterator[str]:
         for hop, times in {"total": measured["total_s"], **measured["hops_s"]}.items():
             yield f"{hop:<24} {times['p50']:>10} {times['p99']:>10} {times['max']:>10}"
         return
+    if "waited_s" in measured:
+        yield ""
+        yield f"{measured['on_order']} machines on order; seconds from Idle to Configure call: median, p99, longest"
+        yield " ".join(f"{figure:>10}" for figure in measured["waited_s"].values())
+        return
+    if "ways" in measured:
+        yield ""
+        yield f"{name}: CPU ms of a decision (median, p99), collections in it and their ms"
+        for way, times in measured["ways"].items():
+            yield f"{way:<24} " + " ".join(f"{figure:>8}" for figure in times.values())
+        return
     if "rounds_s" in measured:
         yield f"{name:<48} {measured['p50_s']:>10} {measured['max_s']:>10}"
         return

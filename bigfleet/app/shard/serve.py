@@ -6,6 +6,7 @@ Rules: `shard#start-and-stop`, `shard#readiness`, `packaging#exit-codes`, `packa
 """
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from os import fspath
 
@@ -45,6 +46,7 @@ from bigfleet.provider.fake.provider import FakeProvider
 from bigfleet.shard.epoch import DataDirectory, open_data_directory
 from bigfleet.shard.metrics import SHARD_METRICS
 from bigfleet.shard.session.service import SHARD
+from bigfleet.shard.shard import Shard
 from bigfleet.transport.grpc_net import GrpcNet
 from bigfleet.transport.tls import TlsStore
 
@@ -75,12 +77,17 @@ async def _serve(settings: ShardSettings, console: Console) -> int:
             report = connection_report(metrics, log, clock)
             net = GrpcNet(tls, _hooks(log, clock), limits=grpc_limits(settings), report=report)
             seams = system_seams(net, proc)
+            shards: list[Shard] = []
             tidying = (
-                asyncio.ensure_future(freeze_live_objects(seams.clock)),
+                asyncio.ensure_future(
+                    freeze_live_objects(seams.clock, lambda: any(shard.loop.deciding for shard in shards))
+                ),
                 asyncio.ensure_future(give_back_free_memory(seams.clock)),
             )
             try:
-                return await run_shard(settings, seams, data=data, metrics=metrics, log=log, tls=tls)
+                return await run_shard(
+                    settings, seams, data=data, metrics=metrics, log=log, tls=tls, built=shards.append
+                )
             finally:
                 for task in tidying:
                     task.cancel()
@@ -97,16 +104,19 @@ async def run_shard(
     log: FilteringBoundLogger,
     fake: FakeProvider | None = None,
     tls: TlsStore | None = None,
+    built: Callable[[Shard], None] | None = None,
 ) -> int:
     """Run a shard until its process is asked to stop; return the exit code.
 
-    `fake` replaces the in-process provider of the seed flags.
+    `fake` replaces the in-process provider of the seed flags, `built` is called with the shard before it runs.
     """
     async with AsyncExitStack() as stack:
         running = await stack.enter_async_context(
             listening_shard(settings, seams, data=data, metrics=metrics, log=log, fake=fake)
         )
         shard = running.shard
+        if built is not None:
+            built(shard)
         metrics_port = await serve_metrics(
             stack,
             settings.metrics_addr,

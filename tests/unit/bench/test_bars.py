@@ -1,9 +1,12 @@
 """The bars of `make bench`: each can be met, each can be missed, and nothing unmeasured passes."""
 
+from typing import Any
+
 import pytest
 
 from bigfleet.bench.plans import BENCHMARKS
 from scaletest.bench.bars import (
+    COLLECTOR_BARS,
     COORDINATOR_BARS,
     COORDINATOR_LOAD_BARS,
     DASHBOARD_BARS,
@@ -12,23 +15,27 @@ from scaletest.bench.bars import (
     INVENTORY_BARS,
     KARPENTER_BARS,
     OPEN_DEMAND_BARS,
+    ON_ORDER_BARS,
     REACTION_BARS,
     RECOVERY_BARS,
     REFERENCE_BARS,
     SHARD_BARS,
     SIEGE_BARS,
     Bar,
+    collector_values,
     engine_values,
     growth_values,
     judge,
     karpenter_values,
     open_demand_values,
+    on_order_values,
     reaction_values,
     recovery_values,
     siege_values,
 )
 from scaletest.bench.open_demand import ZONE_LOSS
 from scaletest.bench.open_worlds import OPEN_WORLDS
+from scaletest.bench.on_order import figures
 
 ALL = (
     *INVENTORY_BARS,
@@ -40,6 +47,8 @@ ALL = (
     *SHARD_BARS,
     *DASHBOARD_BARS,
     *REACTION_BARS,
+    *ON_ORDER_BARS,
+    *COLLECTOR_BARS,
     *RECOVERY_BARS,
     *SIEGE_BARS,
     *OPEN_DEMAND_BARS,
@@ -63,6 +72,7 @@ def test_a_bar_is_met_at_its_bound_and_missed_beyond_it(bar: Bar) -> None:
 
 def test_all_bars_are_there() -> None:
     assert {bar.number for bar in ALL} == set(range(1, 23))
+    assert {bar.number for bar in ALL} == {*range(1, 21), 22, 23}
     assert len({bar.name for bar in ALL}) == len(ALL)
 
 
@@ -116,6 +126,30 @@ def test_the_bars_on_reaction_and_recovery_find_their_values() -> None:
     values = recovery_values({"rounds": 10, **dict.fromkeys(cases, total)})
     assert {bar.name for bar in RECOVERY_BARS} <= set(values)
     assert (values["shard killed, median"], values["shard killed, longest"]) == (1.0, 2.0)
+
+
+def test_the_bars_on_machines_on_order_and_on_the_collector_find_their_values() -> None:
+    def transition(at_s: float, machine: str, before: str, state: str) -> dict[str, Any]:
+        return {"t": at_s, "event": "transition", "machine": machine, "before": before, "state": state}
+
+    def call(at_s: float, rpc: str, machine: str = "") -> dict[str, Any]:
+        return {"t": at_s, "event": "call", "rpc": rpc, "id": machine, "seconds": 0.25}
+
+    log = [
+        transition(1.0, "a", "Creating", "Idle"),
+        transition(2.0, "b", "Creating", "Idle"),
+        *(call(at_s, "List") for at_s in (2.25, 2.75, 3.5)),
+        call(2.75, "Configure", "a"),
+        call(2.75, "Configure", "b"),
+        transition(9.0, "a", "Draining", "Idle"),
+    ]
+    measured = figures(log)
+    assert measured["waited_s"] == {"p50": 0.5, "p99": 1.5, "max": 1.5}
+    assert measured["calls"] == {"List": 3, "Configure": 2}
+    values = on_order_values(measured)
+    assert values == {ON_ORDER_BARS[0].name: 1.5, ON_ORDER_BARS[1].name: 2}
+    decisions = {name: {"p99_times": 1.0} for name in ("full pass", "cold bring-up")}
+    assert set(collector_values({"decisions": decisions})) == {bar.name for bar in COLLECTOR_BARS}
 
 
 def test_the_bars_on_the_siege_look_at_the_worst_attack() -> None:

@@ -6,6 +6,7 @@ from bigfleet.model.machine import MachineState
 from bigfleet.provider.fake.options import FakeOptions
 from bigfleet.shard.core.pending_action import PendingAction
 from bigfleet.shard.cycle_loop import woken_apart_s
+from bigfleet.shard.cycle_planner import CycleInput, CyclePlan
 from bigfleet.shard.options import ShardOptions
 from bigfleet.testing.loop import run_virtual
 from tests.support.builders import need
@@ -218,5 +219,31 @@ def test_a_defect_in_a_cycle_is_logged_and_survived_until_there_are_too_many() -
             assert not world.run.task.done()
             await world.until(lambda: world.run.task is not None and world.run.task.done())
             assert "3 cycles in a row failed" in str(world.run.task.exception())
+
+    run_virtual(story())
+
+
+@pytest.mark.rule("shard#collection")
+def test_a_cycle_decides_from_its_snapshot_to_its_end_also_when_it_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story() -> None:
+        async with ObservedFleet((IDLE,)) as world:
+            loop = world.shard.loop
+            seen: list[bool] = []
+            plan = loop._planner.plan
+
+            def watched(given: CycleInput) -> CyclePlan:
+                seen.append(loop.deciding)
+                if len(seen) == 2:
+                    raise RuntimeError("a defect")
+                return plan(given)
+
+            monkeypatch.setattr(loop._planner, "plan", watched)
+            world.fake.latency("list", "3s")
+            for second in range(1, 26):
+                await world.pass_time(1)
+                assert not loop.deciding, second  # not while it waits for a listing either
+            assert seen[:3] == [True, True, True]
 
     run_virtual(story())
