@@ -14,7 +14,7 @@ from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.net import Code
 from bigfleet.aio.service import UnaryMethod
 from bigfleet.coordinator.etcd import calls
-from bigfleet.coordinator.etcd.client import StoreUser, EtcdClient, EtcdError, WrongStoreError
+from bigfleet.coordinator.etcd.client import EtcdClient, EtcdError, StoreUser, WrongStoreError
 from bigfleet.etcd.v3 import etcd_pb2 as pb
 from bigfleet.transport.grpc_net import GrpcNet
 from tests.support.etcd.members import EtcdMembers
