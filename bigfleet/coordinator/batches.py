@@ -218,7 +218,7 @@ class Batches:
             case BatchResult.NOT_APPLIED:
                 self._fail_batch(batch, NotLeaderError(self._hint))
             case BatchResult.BUSY:
-                self._fail_batch(batch, UnavailableError("too much is waiting; nothing was replicated"))
+                self._fail_batch(batch, UnavailableError("the log takes nothing now; nothing was replicated"))
             case BatchResult.UNKNOWN:
                 self._fail_batch(
                     batch, CommandOutcomeUnknownError("leadership changed; the command may still commit")

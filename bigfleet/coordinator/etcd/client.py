@@ -7,7 +7,7 @@ that this process has seen: then it was restored from a backup, and acknowledged
 Rules: `coordinator#etcd-client`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from bigfleet.aio.clock import Clock, monotonic_s, timeout
@@ -157,7 +157,7 @@ class EtcdClient:
         """End a lease and with it its keys."""
         await self._once(REVOKE, pb.LeaseRevokeRequest(id=lease), self._call_s)
 
-    async def watch(self, creates: Sequence[pb.WatchCreateRequest]) -> AsyncIterator[pb.WatchResponse]:
+    async def watch(self, creates: Sequence[pb.WatchCreateRequest]) -> AsyncGenerator[pb.WatchResponse, None]:
         """Yield what etcd tells of these watches; ends with `EtcdError` when the member is lost."""
         await self._log_in()
         member = self.member
