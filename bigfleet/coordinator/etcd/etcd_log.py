@@ -10,7 +10,6 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 from structlog.typing import FilteringBoundLogger
@@ -30,18 +29,19 @@ from bigfleet.coordinator.etcd.layout import (
     StoredReplica,
 )
 from bigfleet.coordinator.etcd.lease import ProcessLease
+from bigfleet.coordinator.etcd.settings import EtcdSettings
+from bigfleet.coordinator.etcd.shared_reads import SharedReads
 from bigfleet.coordinator.etcd.snapshots import encode_tables
+from bigfleet.coordinator.etcd.status import status_of
 from bigfleet.coordinator.etcd.store import EtcdStore, LeadershipLostError, SnapshotGoneError, View
 from bigfleet.coordinator.log import (
     PROPOSE_TIMEOUT_S,
     Command,
     CommandOutcomeUnknownError,
     FatalLogError,
+    LogError,
     LogStatus,
-    Membership,
     NotLeaderError,
-    PeerStatus,
-    RaftState,
     Result,
     Snapshot,
     StateMachine,
@@ -51,34 +51,12 @@ from bigfleet.coordinator.log import (
 from bigfleet.coordinator.raft.identity import new_cluster_id
 from bigfleet.obs.metrics import Metrics
 
-LEASE_S: Final = 3
 LOOK_S: Final = 1.0
 _AGAIN_S: Final = 0.2
 _IN_DOUBT_S: Final = 0.05
 _DRAIN_S: Final = 2.0
 _HAND_OVER_S: Final = 1.0
 _FRESH_S: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotPolicy:
-    """When the leader writes a snapshot, and how many entries stay behind for followers that are a little late."""
-
-    entries: int = 4096
-    bytes: int = 16 * 1024 * 1024
-    keep: int = 256
-
-
-@dataclass(frozen=True, slots=True)
-class EtcdSettings:
-    """The settings of the log."""
-
-    node_id: str
-    grpc_address: str
-    """Where clients and other replicas reach this one."""
-    bootstrap: bool = False
-    lease_s: int = LEASE_S
-    snapshots: SnapshotPolicy = SnapshotPolicy()
 
 
 class EtcdLog:
@@ -120,8 +98,7 @@ class EtcdLog:
         self._serving: int | None = None
         self._in_flight = False
         self._wake = asyncio.Event()
-        self._readers: list[asyncio.Future[None]] = []
-        self._reading: asyncio.Task[None] | None = None
+        self._reads = SharedReads(self._confirm)
         self._writing: dict[asyncio.Task[None], None] = {}
         self._failure: asyncio.Future[FatalLogError] | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -134,7 +111,7 @@ class EtcdLog:
         loop = asyncio.get_running_loop()
         self._failure = loop.create_future()
         self._tasks = [
-            loop.create_task(self._live(), name="etcd log"),
+            loop.create_task(self._guarded(self._alternate()), name="etcd log"),
             loop.create_task(self._guarded(self._lease.keep(self._note_trouble)), name="etcd lease"),
         ]
 
@@ -144,13 +121,9 @@ class EtcdLog:
 
     async def barrier(self, *, timeout_s: float = PROPOSE_TIMEOUT_S) -> None:
         epoch = self._refuse_unless_serving()
-        reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._readers.append(reader)
-        if self._reading is None or self._reading.done():
-            self._reading = asyncio.get_running_loop().create_task(self._confirm())
         try:
             async with timeout(self._clock, timeout_s):
-                await reader
+                await self._reads.wait()
         except TimeoutError:
             raise CommandOutcomeUnknownError(f"etcd gave no answer within {timeout_s:g} s") from None
         if self._refuse_unless_serving() != epoch:
@@ -169,9 +142,20 @@ class EtcdLog:
     def status(self) -> LogStatus:
         view, serving, waiting = self._view, self.serving(), self._waiting()
         key = (view, serving, waiting, self._follower.applied, self._won, self._state_machine.epoch)
-        if self._status[0] != key or self._status[1] is None:
-            self._status = key, self._log_status(view, serving, waiting)
-        return self._status[1] or self._log_status(view, serving, waiting)
+        known = self._status[1]
+        if known is None or self._status[0] != key:
+            known = status_of(
+                view,
+                node_id=self._settings.node_id,
+                leader=self._settings.grpc_address if serving is not None else self._hint(),
+                won=self._won,
+                serving=serving,
+                applied=self._follower.applied,
+                epoch=self._state_machine.epoch,
+                waiting=waiting,
+            )
+            self._status = key, known
+        return known
 
     def serving(self) -> int | None:
         # Where the lease may have ended, another process may serve already.
@@ -206,7 +190,7 @@ class EtcdLog:
                     await self._batches.idle()
             self._leaving = True
             self._stop_serving("transfer")
-            await self._resign()
+            self._wake.set()  # the election is given back on the way out
             give_up_s = monotonic_s(self._clock) + _HAND_OVER_S
             while monotonic_s(self._clock) < give_up_s:
                 if self._hint() is not None:
@@ -219,8 +203,7 @@ class EtcdLog:
 
     async def stop(self) -> None:
         tasks, self._tasks = [*self._tasks, *self._writing], []
-        if self._reading is not None:
-            tasks.append(self._reading)
+        await self._reads.stop()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -231,9 +214,6 @@ class EtcdLog:
         await self._store.client.close()
 
     # The life of the log: follow, lead, and over again.
-
-    async def _live(self) -> None:
-        await self._guarded(self._alternate())
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -433,7 +413,8 @@ class EtcdLog:
         `EtcdError` means that it was certainly refused, `LeadershipLostError` that its fate stays unknown.
         """
         won, before = self._won, self._follower.applied
-        after = Head(before.index + 1, self._store_epoch())
+        base = 0 if self._view.cluster is None else self._view.cluster.epoch_base
+        after = Head(before.index + 1, base + won)
         in_doubt = False
         self._in_flight = True
         try:
@@ -453,48 +434,28 @@ class EtcdLog:
         finally:
             self._in_flight = False
 
-    def _store_epoch(self) -> int:
-        cluster = self._view.cluster
-        return self._won + (0 if cluster is None else cluster.epoch_base)
-
-    async def _confirm(self) -> None:
-        """Confirm the leadership for all readers that have asked so far, over again while more have asked."""
-        while self._readers:
-            readers, self._readers = self._readers, []
-            applied, won = self._follower.applied.index, self._won
-            error: BaseException | None = None
-            try:
-                head = await self._store.confirm(won)
-                if not applied <= head.index <= self._follower.applied.index + self._in_flight:
-                    raise WrongStoreError(
-                        f"{self._store.keys.head.decode()}: found {head.index}, allowed is {self._follower.applied.index}: "
-                        "something else than the leader has written to the prefix"
-                    )
-            except LeadershipLostError:
-                self._wake.set()
-                error = NotLeaderError(self._hint())
-            except EtcdError as failed:
-                self._note_trouble(failed)
-                error = UnavailableError(str(failed))
-            except FatalLogError as failed:
-                self._fail(failed)
-                error = UnavailableError(str(failed))
-            for reader in readers:
-                if reader.done():
-                    continue
-                if error is None:
-                    reader.set_result(None)
-                else:
-                    reader.set_exception(error)
+    async def _confirm(self) -> LogError | None:
+        """Ask etcd whether this process still leads; return what every reader of this read has to be told."""
+        applied, key = self._follower.applied.index, self._store.keys.head.decode()
+        try:
+            head = await self._store.confirm(self._won)
+            if not applied <= head.index <= self._follower.applied.index + self._in_flight:
+                raise WrongStoreError(
+                    f"{key}: found {head.index}, allowed is {self._follower.applied.index}: "
+                    "something else than the leader has written to the prefix"
+                )
+        except LeadershipLostError:
+            self._wake.set()
+            return NotLeaderError(self._hint())
+        except EtcdError as error:
+            self._note_trouble(error)
+            return UnavailableError(str(error))
+        except FatalLogError as error:
+            self._fail(error)
+            return UnavailableError(str(error))
+        return None
 
     # The rest.
-
-    async def _resign(self) -> None:
-        won = self._won
-        if won:
-            with suppress(EtcdError):
-                await self._store.resign(won)
-        self._wake.set()
 
     def _stop_serving(self, cause: str) -> None:
         if self._serving is None:
@@ -536,27 +497,3 @@ class EtcdLog:
         if self._view.cluster is None:
             return (self._trouble or "no cluster is formed",)
         return () if self._view.leader is not None else ("no leader is known",)
-
-    def _log_status(self, view: View, serving: int | None, waiting: tuple[str, ...]) -> LogStatus:
-        cluster = view.cluster
-        state = RaftState.FOLLOWER if cluster is not None else RaftState.UNFORMED
-        if self._won:
-            state = RaftState.LEADER if serving is None else RaftState.SERVING
-        replicas = sorted(view.replicas, key=lambda replica: replica.id)
-        return LogStatus(
-            node_id=self._settings.node_id,
-            state=state,
-            leader=self._settings.grpc_address if serving is not None else self._hint(),
-            cluster_id="" if cluster is None else cluster.cluster_id,
-            membership=Membership.UNFORMED if cluster is None else Membership.FULL,
-            term=0 if view.leader is None or cluster is None else cluster.epoch_base + view.leader.created,
-            epoch=self._state_machine.epoch,
-            serving=serving,
-            last_term=self._follower.applied.epoch,
-            last_index=self._follower.applied.index,
-            commit_index=max(view.head.index, self._follower.applied.index),
-            applied_index=self._follower.applied.index,
-            voters=tuple(replica.id for replica in replicas),
-            peers=tuple(PeerStatus(replica.id, replica.address, connected=True) for replica in replicas),
-            waiting=waiting,
-        )

@@ -22,8 +22,8 @@ from bigfleet.coordinator.etcd import store as etcd_store
 from bigfleet.coordinator.etcd.calls import put as put_op
 from bigfleet.coordinator.etcd.calls import txn
 from bigfleet.coordinator.etcd.client import EtcdError, WrongStoreError
-from bigfleet.coordinator.etcd.etcd_log import SnapshotPolicy
 from bigfleet.coordinator.etcd.layout import NO_ENTRY, Head, Keys, cluster_of, head_of
+from bigfleet.coordinator.etcd.settings import SnapshotPolicy
 from bigfleet.coordinator.etcd.snapshots import decode_tables, encode_tables
 from bigfleet.coordinator.log import (
     CommandOutcomeUnknownError,

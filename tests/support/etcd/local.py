@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry
 from bigfleet.aio.clock import SystemClock
 from bigfleet.aio.ids import SystemIds
 from bigfleet.coordinator.etcd.client import EtcdClient
-from bigfleet.coordinator.etcd.etcd_log import EtcdLog, EtcdSettings, SnapshotPolicy
+from bigfleet.coordinator.etcd.etcd_log import EtcdLog
+from bigfleet.coordinator.etcd.settings import EtcdSettings, SnapshotPolicy
 from bigfleet.coordinator.etcd.store import EtcdStore
 from bigfleet.coordinator.metrics import COORDINATOR_METRICS
 from bigfleet.obs.metrics import Metrics
