@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "bigfleet"
-GENERATED = {"v1alpha1", "insight"}
+GENERATED = {"v1alpha1", "insight", "etcd"}
 EXCEPTIONS: Mapping[str, str] = {}
 """Names that two rooms share, each with the reason."""
 

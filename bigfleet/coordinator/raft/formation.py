@@ -15,8 +15,8 @@ from bigfleet.aio.backoff import Backoff, BackoffPolicy
 from bigfleet.aio.clock import Clock, monotonic_s
 from bigfleet.aio.ids import Ids
 from bigfleet.aio.rng import RandomStream
+from bigfleet.coordinator.batches import Batches
 from bigfleet.coordinator.log import DamagedDirectoryError, Membership
-from bigfleet.coordinator.raft.batches import Batches
 from bigfleet.coordinator.raft.directory import ReplicaDirectory
 from bigfleet.coordinator.raft.identity import ReplicaIdentity, ReplicaMode, new_cluster_id
 from bigfleet.coordinator.raft.membership import MemberAddress, RaftMembers

@@ -18,6 +18,7 @@ from bigfleet.aio.disk import Disk
 from bigfleet.aio.ids import Ids
 from bigfleet.aio.rng import Rng
 from bigfleet.aio.seldom import Seldom
+from bigfleet.coordinator.batches import Batches, OnBatchResult
 from bigfleet.coordinator.log import (
     PROPOSE_TIMEOUT_S,
     Command,
@@ -30,14 +31,13 @@ from bigfleet.coordinator.log import (
     UnavailableError,
     UnknownPeerError,
 )
-from bigfleet.coordinator.raft.batches import Batches
 from bigfleet.coordinator.raft.certificates import RaftTls
 from bigfleet.coordinator.raft.directory import ReplicaDirectory
 from bigfleet.coordinator.raft.formation import Formation, OnStep
 from bigfleet.coordinator.raft.membership import RaftMembers
 from bigfleet.coordinator.raft.peer_calls import PeerCalls
 from bigfleet.coordinator.raft.relays import Relays, Resolve, as_named
-from bigfleet.coordinator.raft.replica import OnBatchResult, ReplicaListeners
+from bigfleet.coordinator.raft.replica import ReplicaListeners
 from bigfleet.coordinator.raft.replica_runner import ReplicaRunner
 from bigfleet.coordinator.raft.replica_status import ReplicaStatus
 from bigfleet.coordinator.raft.startup import StartFlags

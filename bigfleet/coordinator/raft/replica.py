@@ -5,7 +5,6 @@ Must never: wait for the asyncio loop; it reports through callbacks that only pa
 Rules: `coordinator#serving`, `coordinator#process`, `coordinator#leadership`, `coordinator#raft-library`.
 """
 
-import enum
 import json
 from collections import deque
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 
 from pysyncobj import FAIL_REASON
 
+from bigfleet.coordinator.batches import BatchResult, OnBatchResult
 from bigfleet.coordinator.core.batch import encode_batch, encode_command
 from bigfleet.coordinator.core.commands import begin_epoch
 from bigfleet.coordinator.log import FatalLogError, Snapshot, StateMachine
@@ -26,15 +26,6 @@ from bigfleet.coordinator.raft.message_guard import LearnerReport, MessageGuard
 _FOLLOWER, _CANDIDATE, _LEADER = 0, 1, 2
 
 
-class BatchResult(enum.Enum):
-    """The outcome of a submitted batch."""
-
-    APPLIED = "applied"
-    NOT_APPLIED = "not applied, and never will be"
-    BUSY = "the queue is full"
-    UNKNOWN = "unknown"
-
-
 # 17.5: any other reason means that the batch may still be applied.
 _ENDS = {
     FAIL_REASON.SUCCESS: BatchResult.APPLIED,
@@ -43,8 +34,6 @@ _ENDS = {
     FAIL_REASON.DISCARDED: BatchResult.NOT_APPLIED,
     FAIL_REASON.NOT_LEADER: BatchResult.NOT_APPLIED,
 }
-
-OnBatchResult = Callable[[BatchResult, str], None]
 
 
 @dataclass(frozen=True, slots=True)

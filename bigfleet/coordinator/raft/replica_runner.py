@@ -85,10 +85,11 @@ class ReplicaRunner:
     async def stop(self) -> None:
         """Stop the running replica."""
         thread, self._thread = self._thread, None
+        if thread is None:
+            return  # the relays may be gone already
         if self._relays is not None:
             self._relays.set_target(None)
-        if thread is not None:
-            await thread.stop()
+        await thread.stop()
 
     async def on_thread(self, work: Callable[[Replica], _T]) -> _T:
         """Call `work` on the replica's thread and return its result."""

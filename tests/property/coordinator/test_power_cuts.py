@@ -12,9 +12,9 @@ from unittest import mock
 import pytest
 
 from bigfleet.aio.rng import RandomStream, SeededRng
+from bigfleet.coordinator.batches import BatchResult
 from bigfleet.coordinator.log import FatalLogError
 from bigfleet.coordinator.raft.journal import GuardedJournal
-from bigfleet.coordinator.raft.replica import BatchResult
 from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, ProcessKilledError
 from tests.support.coordinator.pairs import put
 from tests.support.coordinator.virtual_cluster import VirtualCluster

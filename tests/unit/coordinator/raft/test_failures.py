@@ -7,9 +7,9 @@ import pytest
 
 from bigfleet.aio.disk import DiskCause
 from bigfleet.aio.rng import SeededRng
+from bigfleet.coordinator.batches import BatchResult
 from bigfleet.coordinator.log import FatalLogError, LogDiskError
 from bigfleet.coordinator.raft.library import UnknownLevelError
-from bigfleet.coordinator.raft.replica import BatchResult
 from bigfleet.testing.disk.image import DiskFault
 from bigfleet.testing.disk.virtual_disk import KillAt, MemoryDisk, Operation, ProcessKilledError
 from tests.support.coordinator.pairs import put

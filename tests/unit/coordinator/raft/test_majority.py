@@ -16,10 +16,10 @@ from unittest import mock
 import pytest
 
 from bigfleet.aio.rng import RandomStream, SeededRng
+from bigfleet.coordinator.batches import BatchResult
 from bigfleet.coordinator.raft.journal import GuardedJournal
 from bigfleet.coordinator.raft.message_guard import MessageGuard
 from bigfleet.coordinator.raft.preflight import examine
-from bigfleet.coordinator.raft.replica import BatchResult
 from bigfleet.testing.disk.virtual_disk import MemoryDisk
 from tests.support.coordinator.pairs import put
 from tests.support.coordinator.virtual_cluster import Process, VirtualCluster

@@ -7,6 +7,7 @@ Rules: `coordinator#commands`, `coordinator#write-outcomes`, `coordinator#servin
 """
 
 import asyncio
+import enum
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -34,7 +35,6 @@ from bigfleet.coordinator.log import (
     TooLargeError,
     UnavailableError,
 )
-from bigfleet.coordinator.raft.replica import BatchResult, OnBatchResult
 
 _T = TypeVar("_T")
 
@@ -42,8 +42,18 @@ IN_FLIGHT = 2
 _BARRIER = encode_command(barrier())
 
 
+class BatchResult(enum.Enum):
+    """The outcome of a submitted batch."""
+
+    APPLIED = "applied"
+    NOT_APPLIED = "not applied, and never will be"
+    BUSY = "the store takes nothing now"
+    UNKNOWN = "unknown"
+
+
+OnBatchResult = Callable[[BatchResult, str], None]
 SubmitBatch = Callable[[str, OnBatchResult], None]
-"""Passes a batch to the replica; the callback runs on the loop, or never."""
+"""Passes a batch to the store; the callback runs on the loop, or never."""
 
 
 @dataclass(eq=False, slots=True)
@@ -67,8 +77,15 @@ class _Batch:
 class Batches:
     """The proposals of the serving leader."""
 
-    def __init__(self, clock: Clock, observe_batch: Callable[[int], object] = lambda _commands: None) -> None:
-        self._clock, self._observe_batch = clock, observe_batch
+    def __init__(
+        self,
+        clock: Clock,
+        observe_batch: Callable[[int], object] = lambda _commands: None,
+        *,
+        in_flight: int = IN_FLIGHT,
+    ) -> None:
+        """At most `in_flight` batches are with the store at a time."""
+        self._clock, self._observe_batch, self._most = clock, observe_batch, in_flight
         self._queue: deque[_Waiting] = deque()
         self._readers: list[asyncio.Future[None]] = []
         self._in_flight: list[_Batch] = []
@@ -156,14 +173,14 @@ class Batches:
             raise FrozenError("the voters are about to change; try again in a moment")
 
     def _send_soon(self) -> None:
-        if len(self._in_flight) < IN_FLIGHT:
+        if len(self._in_flight) < self._most:
             # In the next turn of the loop, so that all callers of this turn share the batch.
             asyncio.get_running_loop().call_soon(self._send)
 
     def _send(self) -> None:
         if self._epoch is None or self._submit is None:
             return
-        while len(self._in_flight) < IN_FLIGHT and (self._queue or self._readers):
+        while len(self._in_flight) < self._most and (self._queue or self._readers):
             readers, self._readers = [reader for reader in self._readers if not reader.done()], []
             items = self._take(MAX_COMMANDS - bool(readers))
             if not items and not readers:
@@ -201,7 +218,7 @@ class Batches:
             case BatchResult.NOT_APPLIED:
                 self._fail_batch(batch, NotLeaderError(self._hint))
             case BatchResult.BUSY:
-                self._fail_batch(batch, UnavailableError("too much is waiting; nothing was replicated"))
+                self._fail_batch(batch, UnavailableError("the log takes nothing now; nothing was replicated"))
             case BatchResult.UNKNOWN:
                 self._fail_batch(
                     batch, CommandOutcomeUnknownError("leadership changed; the command may still commit")

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from bigfleet.coordinator.batches import IN_FLIGHT, Batches, BatchResult, OnBatchResult
 from bigfleet.coordinator.log import (
     CommandOutcomeUnknownError,
     FrozenError,
@@ -14,8 +15,6 @@ from bigfleet.coordinator.log import (
     TooLargeError,
     UnavailableError,
 )
-from bigfleet.coordinator.raft.batches import IN_FLIGHT, Batches
-from bigfleet.coordinator.raft.replica import BatchResult, OnBatchResult
 from bigfleet.testing.clock import VirtualClock
 from bigfleet.testing.loop import VirtualTimeLoop
 from tests.support.coordinator.pairs import Pairs, put

@@ -1,0 +1,1 @@
+"""The coordinator's log in etcd: the second store behind `bigfleet.coordinator.log`."""

@@ -1,0 +1,1 @@
+"""Generated; see `proto/bigfleet/etcd/v3/etcd.proto`."""

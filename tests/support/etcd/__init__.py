@@ -1,0 +1,1 @@
+"""Real members of etcd on free ports of loopback, for tests of the log in etcd."""
