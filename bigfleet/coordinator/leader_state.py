@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from bigfleet.coordinator.core.delivery import DomainDelivery
 from bigfleet.coordinator.core.instructions import InstructionQueue
+from bigfleet.coordinator.core.moves import MoveSteps
 from bigfleet.coordinator.core.partition import PartitionedDomains
 from bigfleet.coordinator.core.soft_state import ClockReading, SoftState
 from bigfleet.coordinator.core.tables import Tables
@@ -24,6 +25,7 @@ class LeaderState:
         self.queue = InstructionQueue(term, new_id)
         self.delivery = DomainDelivery(self.queue)
         self.partition = PartitionedDomains(self.queue, self.soft)
+        self.moves = MoveSteps(self.queue, self.soft, self.partition)
         self.first_report: ClockReading | None = None
 
     def forget(self, shard: str) -> None:
@@ -32,6 +34,7 @@ class LeaderState:
         self.queue.forget(shard)
         self.delivery.forget(shard)
         self.partition.forget(shard)
+        self.moves.forget(shard)
 
     def blockers(self, tables: Tables) -> list[str]:
         """Return what keeps domains of shared providers from moving (`coordinator#domain-delivery`): ghosts, unsettled

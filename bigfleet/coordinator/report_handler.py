@@ -5,10 +5,13 @@ this process won, or record a second address of a shard.
 Rules: `coordinator#soft-state`, `coordinator#calls`, `coordinator#instructions`, `coordinator#self-registration`.
 """
 
+from collections.abc import Sequence
+
 from structlog.typing import FilteringBoundLogger
 
 from bigfleet.aio.net import Call, Code, RpcRefusedError
 from bigfleet.coordinator.core import commands
+from bigfleet.coordinator.core.commands import Command
 from bigfleet.coordinator.core.results import RefusalCode
 from bigfleet.coordinator.core.soft_state import ClockReading, ReportReceipt
 from bigfleet.coordinator.core.state_machine import CoordinatorStateMachine
@@ -16,7 +19,7 @@ from bigfleet.coordinator.core.tables import ShardRow, Tables
 from bigfleet.coordinator.leader_check import Leadership
 from bigfleet.coordinator.leader_state import LeaderState
 from bigfleet.coordinator.proposer import Proposer
-from bigfleet.model.instruction import PAYLOAD_KINDS, ReportAnswer
+from bigfleet.model.instruction import PAYLOAD_KINDS, Ack, Instruction, ReportAnswer
 from bigfleet.model.shard_report import ShardReport
 from bigfleet.obs.metrics import Metrics
 from bigfleet.transport.address import check_advertised
@@ -50,8 +53,10 @@ class ReportHandler:
         if receipt.restarted:
             leader.delivery.restarted(report.shard_id)
             leader.partition.restarted(report.shard_id)
-        self._acknowledge(leader, report, now)
-        self._derive(leader, report.shard_id, now)
+            leader.moves.restarted(report.shard_id)
+        # Committed before anything is derived, so that what follows from an ack goes out with this very answer.
+        await self._commit(leader, self._acknowledge(leader, report, now), call)
+        await self._commit(leader, self._derive(leader, report.shard_id, now), call)
         instructions = leader.queue.next_answer(report.shard_id)
         if instructions:
             await self._proposer.barrier(call)
@@ -106,18 +111,40 @@ class ReportHandler:
                 what="an older process of this shard, or a second one of the same id, still reports",
             )
 
-    def _acknowledge(self, leader: LeaderState, report: ShardReport, now: ClockReading) -> None:
+    async def _commit(self, leader: LeaderState, steps: Sequence[Command], call: Call) -> None:
+        """Commit steps of moves; one that is refused is out of date, and derived again from what is there now."""
+        for command in steps:
+            result = await self._proposer.propose(command, call)
+            self._leadership.require(leader)
+            if not result["ok"]:
+                self._log.info("move_step_refused", kind=command["kind"], detail=result["detail"])
+
+    def _acknowledge(self, leader: LeaderState, report: ShardReport, now: ClockReading) -> list[Command]:
+        found: list[Command] = []
         for ack in report.acks:
             instruction = leader.queue.acknowledge(report.shard_id, ack)
             if instruction is None or instruction.payload is None:
                 continue
             handled = leader.partition if leader.soft.shares_provider(report.shard_id) else leader.delivery
             handled.acknowledged(report.shard_id, instruction, ack, now.monotonic_s)
+            found += self._after(leader, report.shard_id, instruction, ack, now)
             self._metrics.counter(
                 "bigfleet_coordinator_instructions_acked_total",
                 kind=PAYLOAD_KINDS[type(instruction.payload)],
                 outcome=ack.outcome.name.lower(),
             ).inc()
+        gone = report.vanished_machine_ids
+        return found + self._state_machine.read(
+            lambda tables: leader.moves.vanished(report.shard_id, gone, tables)
+        )
+
+    def _after(
+        self, leader: LeaderState, shard: str, instruction: Instruction, ack: Ack, now: ClockReading
+    ) -> list[Command]:
+        """The commands that follow from one ack."""
+        return self._state_machine.read(
+            lambda tables: leader.moves.acknowledged(shard, instruction, ack, tables, now.monotonic_s)
+        )
 
     def _derive_unshared(self, leader: LeaderState, shard: str, now: ClockReading) -> None:
         def look(tables: Tables) -> tuple[bool, dict[tuple[str, str], None]]:
@@ -127,13 +154,17 @@ class ReportHandler:
         if not relearn:
             leader.delivery.derive(shard, desired, now.monotonic_s)
 
-    def _derive(self, leader: LeaderState, shard: str, now: ClockReading) -> None:
-        dropped = leader.queue.dropped
+    def _derive(self, leader: LeaderState, shard: str, now: ClockReading) -> list[Command]:
+        dropped, found = leader.queue.dropped, list[Command]()
         if leader.soft.shares_provider(shard):
             self._state_machine.read(lambda tables: leader.partition.derive(shard, tables, now.monotonic_s))
+            found = self._state_machine.read(
+                lambda tables: leader.moves.derive(shard, tables, now.monotonic_s)
+            )
         else:
             self._derive_unshared(leader, shard, now)
         if leader.queue.dropped > dropped:
             self._metrics.counter("bigfleet_coordinator_instructions_dropped_total").inc(
                 leader.queue.dropped - dropped
             )
+        return found

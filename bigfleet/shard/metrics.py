@@ -300,6 +300,12 @@ SHARD_METRICS = catalogue(
             on_demand=True,
         ),
         gauge(
+            "bigfleet_shard_moved_machines",
+            "Machines of other domains that the shard adopted, and machines of which it knows that another shard holds them.",
+            labels=(Label("kind", ("adopted", "released")),),
+            on_demand=True,
+        ),
+        gauge(
             "bigfleet_shard_foreign_machines",
             "Machines in the last listing of a shared provider that are not this shard's.",
             on_demand=True,

@@ -10,10 +10,18 @@ from typing import Final
 
 from bigfleet.aio.clock import monotonic_s
 from bigfleet.aio.disk import DiskError
-from bigfleet.model.instruction import PAYLOAD_KINDS, Outcome, Payload, Ruling
+from bigfleet.model.instruction import (
+    PAYLOAD_KINDS,
+    Outcome,
+    Payload,
+    ReassignSpeculative,
+    Ruling,
+    TransferOwnership,
+)
 from bigfleet.model.ownership import Claim, Ownership
 from bigfleet.model.shard_report import OwnershipView
 from bigfleet.shard.context import ShardContext
+from bigfleet.shard.core.move_rulings import KnownMachine, rule_on_move
 from bigfleet.shard.core.ownership_rulings import domains_left, lets_go, rule_on_domain
 from bigfleet.shard.core.ownership_survey import survey
 from bigfleet.shard.ownership_file import OwnershipFile
@@ -85,7 +93,7 @@ class OwnershipKeeper:
     def obey(self, payloads: Sequence[Payload]) -> list[Ruling]:
         """Carry out the instructions of one answer; the change is on disk when this returns."""
         draft = self._ownership.copy()
-        rulings = [rule_on_domain(draft, payload) or _not_built(payload) for payload in payloads]
+        rulings = [self._rule(draft, payload) for payload in payloads]
         if draft == self._ownership:
             return rulings
         try:
@@ -95,7 +103,27 @@ class OwnershipKeeper:
             failed = Ruling(Outcome.FAILED, str(error))
             return [failed if ruling.outcome is Outcome.ACCEPTED else ruling for ruling in rulings]
         self._use(draft)
+        for machine_id in draft.released:
+            if machine_id in self._guarded.inventory:
+                self._let_go(machine_id)
         return rulings
+
+    def _rule(self, draft: Ownership, payload: Payload) -> Ruling:
+        if isinstance(payload, TransferOwnership | ReassignSpeculative):
+            return rule_on_move(draft, self._shard_id, payload, self)
+        return rule_on_domain(draft, payload) or _not_built(payload)
+
+    @property
+    def listed(self) -> bool:
+        """Whether the provider was listed since the start, and what the shard holds compared with it."""
+        return self._surveyed
+
+    def known(self, machine_id: str) -> KnownMachine | None:
+        """A machine of the inventory."""
+        if machine_id not in self._guarded.inventory:
+            return None
+        machine = self._guarded.inventory.get(machine_id)
+        return KnownMachine(machine.state, machine.shape.label(self.key), self._is_pending(machine_id))
 
     def synchronised(self) -> None:
         """The coordinator had nothing to add to what the shard says it owns."""
@@ -161,8 +189,10 @@ class OwnershipKeeper:
         self._metrics.gauge("bigfleet_shard_ownership_settled").set(owned.settled)
         for kind, count in (("owned", len(owned.domains)), ("leaving", len(owned.leaving))):
             self._metrics.gauge("bigfleet_shard_domains", kind=kind).set(count)
+        for kind, count in (("adopted", len(owned.adopted)), ("released", len(owned.released))):
+            self._metrics.gauge("bigfleet_shard_moved_machines", kind=kind).set(count)
 
 
 def _not_built(payload: Payload) -> Ruling:
     kind = PAYLOAD_KINDS[type(payload)]
-    return Ruling(Outcome.REJECTED_INVALID, f"{kind}: this version moves domains, not single machines")
+    return Ruling(Outcome.REJECTED_INVALID, f"{kind}: this version drains no machine for another shard")

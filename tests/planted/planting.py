@@ -37,10 +37,10 @@ class _Planter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 @contextmanager
-def planted(fault: Fault | None) -> Iterator[None]:
-    """The engine with a fault in it, or afresh without one."""
+def planted(fault: Fault | None, reloaded: tuple[str, ...] = _RELOADED) -> Iterator[None]:
+    """The engine, or other modules by the beginnings of their names, with a fault in it, or afresh without one."""
     finders = [] if fault is None else [_Planter(fault)]
-    kept = {name: module for name, module in sys.modules.items() if name.startswith(_RELOADED)}
+    kept = {name: module for name, module in sys.modules.items() if name.startswith(reloaded)}
     for name in kept:
         del sys.modules[name]
     sys.meta_path[:0] = finders
@@ -49,7 +49,7 @@ def planted(fault: Fault | None) -> Iterator[None]:
     finally:
         for finder in finders:
             sys.meta_path.remove(finder)
-        for name in [name for name in sys.modules if name.startswith(_RELOADED)]:
+        for name in [name for name in sys.modules if name.startswith(reloaded)]:
             del sys.modules[name]
         sys.modules.update(kept)
         for name, module in kept.items():

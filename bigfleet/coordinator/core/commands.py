@@ -65,6 +65,34 @@ def relearn_done() -> Command:
     return {"kind": "relearn_done"}
 
 
+def move_begin(
+    provider: str,
+    machines: Mapping[str, str],
+    *,
+    key: str,
+    from_shard: str,
+    to_shard: str,
+    flow: str,
+    at_ns: int,
+) -> Command:
+    """Begin to move machines, given with their domain values, to another shard."""
+    return {
+        "kind": "move_begin",
+        "provider": provider,
+        "machines": dict(machines),
+        "key": key,
+        "from": from_shard,
+        "to": to_shard,
+        "flow": flow,
+        "at": at_ns,
+    }
+
+
+def move_step(kind: str, provider: str, ids: Sequence[str], seq: int) -> Command:
+    """Carry out one later step of a move."""
+    return {"kind": kind, "provider": provider, "ids": list(ids), "seq": seq}
+
+
 def _text(name: str, *, empty: bool = False) -> Read:
     return lambda given: fields.text(given, name, empty=empty)
 

@@ -3,6 +3,7 @@
 import pytest
 
 from bigfleet.aio.net import Code
+from bigfleet.coordinator.core import commands
 from bigfleet.model.machine import MachineState
 from bigfleet.shard.core.views import HoldOff
 from bigfleet.testing.loop import run_virtual
@@ -242,5 +243,47 @@ def test_what_cannot_be_stored_is_not_acknowledged_and_comes_again() -> None:
             assert not keeper.view().domains
             world.fill_disk("shard-0", full=False)
             await world.until(lambda: world.owned("shard-0") == A)
+
+    run_virtual(story())
+
+
+@pytest.mark.rule("coordinator#move-steps", "coordinator#move-marks")
+def test_a_begun_move_ends_with_one_owner_and_goes_on_after_a_failover_and_restarts() -> None:
+    async def story() -> None:
+        async with SharedProvider((IDLE,)) as world:
+            await world.assign("zone-a", "shard-0")
+            await world.until(lambda: world.owned("shard-0") == A)
+            begun = await world.coordinator.log.propose(
+                commands.move_begin(
+                    "fake:9000",
+                    {"m-0": "zone-a"},
+                    key=world.key,
+                    from_shard="shard-0",
+                    to_shard="shard-1",
+                    flow="0123456789abcdef",
+                    at_ns=1,
+                ),
+                timeout_s=5,
+            )
+            assert begun["ok"]
+            await world.until(lambda: world.owned("shard-0") == {"m-2"})
+            world.coordinator.log.lose()
+            world.coordinator.log.gain()
+            await world.restart("shard-1")
+            await world.until(lambda: world.owned("shard-1") == {"m-0"})
+            assert world.stored("shard-0").released == {"m-0": 1}
+            assert world.stored("shard-1").adopted == {"m-0": 1}
+            await world.restart("shard-0")
+            await world.seconds(60)
+            assert (world.owned("shard-0"), world.owned("shard-1")) == ({"m-2"}, {"m-0"})
+            assert world.coordinator.sample("moves", phase="held") == 1
+            assert world.runs["shard-1"].metric("bigfleet_shard_moved_machines", kind="adopted") == 1
+            # Its domain follows: then the row says nothing more, and is forgotten with all marks.
+            await world.move("zone-a", "shard-1")
+            await world.until(lambda: world.owned("shard-1") == A)
+            await world.until(lambda: world.coordinator.sample("moves", phase="held") == 0)
+            await world.until(
+                lambda: not world.stored("shard-0").released and not world.stored("shard-1").adopted
+            )
 
     run_virtual(story())
