@@ -49,11 +49,11 @@ _SHOWN_SHARDS: Final = 4
 _SHOWN_EVENTS: Final = 20
 _SHOWN_CLUSTERS: Final = 10
 _WITHHELD: Final = {
-    "reclaims_capped": "releases postponed by the limit per cycle",
-    "actions_deferred": "actions postponed",
-    "actions_dropped": "actions dropped from a full queue",
-    "actions_suppressed": "actions suppressed while paused",
-    "actions_dryrun": "actions not carried out in dry run",
+    "reclaims_capped": ("release", "postponed by the limit per cycle"),
+    "actions_deferred": ("action", "postponed"),
+    "actions_dropped": ("action", "dropped from a full queue"),
+    "actions_suppressed": ("action", "suppressed while paused"),
+    "actions_dryrun": ("action", "not carried out in dry run"),
 }
 
 
@@ -239,7 +239,11 @@ def _speed(frame: Frame, summary: OverviewSummary, cycles: Mapping[str, tuple[fl
             rows.append(("slowest shard", el("a", worst, href=frame.to(f"shards/{worst}"))))
     withheld = "unknown"
     if summary.withheld is not None:
-        told = (f"{count(number)} {_WITHHELD[name]}" for name, number in summary.withheld.items() if number)
+        told = (
+            f"{plural(number, _WITHHELD[name][0])} {_WITHHELD[name][1]}"
+            for name, number in summary.withheld.items()
+            if number
+        )
         withheld = ", ".join(told) or "nothing"
     return card(
         "Speed",
