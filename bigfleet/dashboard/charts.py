@@ -140,9 +140,11 @@ def bar(title: str, parts: Sequence[ChartPart], unit: str = "") -> Html:
     return el("figure", el("figcaption", title), _pieces(parts, aria_hidden="true"), legend, class_="bars")
 
 
-def small_bar(parts: Sequence[ChartPart]) -> Html:
+def small_bar(parts: Sequence[ChartPart], words: str = "") -> Html:
     """Return a bar for a table cell; its numbers are in the label, and must be in other cells of the row too."""
-    words = ", ".join(f"{amount(part.value)} {part.name}" for part in parts if part.value > 0) or "none"
+    words = (
+        words or ", ".join(f"{amount(part.value)} {part.name}" for part in parts if part.value > 0) or "none"
+    )
     return _pieces(parts, role="img", aria_label=words)
 
 

@@ -173,6 +173,8 @@ class History:
     ) -> HistoryAnswer:
         """Return the lines of families, each of the fleet or of a cluster, over a range that ends now."""
         wanted, times = times_of(range_name, now, step)
+        if not asked:
+            return HistoryAnswer(wanted, times, ())
         return await self._in_turn(lambda: self._lines(wanted, times, asked[:MAX_ASKED]))
 
     def _lines(

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from bigfleet.dashboard.charts import ChartPart, bar
+from bigfleet.dashboard.core.money import PINNED, bucket_order
 from bigfleet.dashboard.core.observed import FleetPicture, MachineCount
 from bigfleet.dashboard.core.summary import HOSTED, OverviewSummary
-from bigfleet.dashboard.core.wording import count, money
+from bigfleet.dashboard.core.wording import count, money, plural, share
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
 from bigfleet.dashboard.pages.history import HistoryChart, HistoryView, charts, range_picker, trouble_line
@@ -42,7 +43,7 @@ def cost(
             _costs(rows, summary),
             _clusters(frame, picture),
             _buckets(reported),
-            class_="grid",
+            class_="grid two",
         )
     drawn = card("Over time", trouble_line(view.trouble), el("div", charts(view), class_="charts"), wide=True)
     picker = range_picker(frame, "cost", view.range_name)
@@ -105,32 +106,86 @@ def _clusters(frame: Frame, picture: FleetPicture) -> Html:
     )
 
 
-def _buckets(reported: Mapping[str, Any] | None) -> list[Html]:
+def _buckets(reported: Mapping[str, Any] | None) -> Html:
+    """Which penalty runs on which capacity type, with what is wrong with it in sentences."""
+    title = "What an interruption would cost"
     if reported is None:
-        return [card("By penalty", empty("Needs metrics.", "--scrape URL"))]
-    rows = [
-        TableRow(
-            (
-                bucket,
-                count(reported["configuredByBucket"].get(bucket, 0)),
-                count(reported["demand"].get(bucket, 0)),
-            )
-        )
+        return card(title, empty("Needs metrics.", "--scrape URL"))
+    configured, types = reported["configured"], reported["capacityTypes"]
+    shown = [
+        bucket
         for bucket in reported["buckets"]
         if reported["configuredByBucket"].get(bucket, 0) or reported["demand"].get(bucket, 0)
     ]
+    rows = (
+        TableRow(
+            (
+                penalty(bucket),
+                *(_machines_at(configured, kind, bucket, reported["redFlags"]) for kind in types),
+                count(reported["demand"].get(bucket, 0)),
+            ),
+            key=f"penalty {bucket}",
+        )
+        for bucket in shown
+    )
     columns = (
-        TableColumn("penalty in $"),
-        TableColumn("machines", True),
+        TableColumn("penalty"),
+        *(TableColumn(f"on {kind}", True) for kind in types),
         TableColumn("needs", True),
     )
-    flags = [
-        el("p", f"■ {flag['severity']}: {flag['message']}", class_="bad") for flag in reported["redFlags"]
-    ]
-    return [
-        card(
-            "By penalty of an interruption",
-            flags,
-            table("supply and demand", columns, rows) if rows else empty("None yet."),
+    return card(
+        title,
+        el("ul", (el("li", sentence) for sentence in warnings(reported)), class_="reasons"),
+        table("machines that serve, by the penalty of their work and their capacity type", columns, rows)
+        if shown
+        else empty("No machine serves yet."),
+    )
+
+
+def _machines_at(
+    configured: Mapping[str, Mapping[str, int]], kind: str, bucket: str, flags: Sequence[Mapping[str, Any]]
+) -> Html | str:
+    number = configured.get(kind, {}).get(bucket, 0)
+    marked = any(flag["capacityType"] == kind and flag["bucket"] == bucket for flag in flags)
+    return el("span", f"■ {count(number)}", class_="bad") if marked else count(number)
+
+
+def penalty(bucket: str) -> str:
+    """Return a penalty bucket in words."""
+    if bucket == PINNED:
+        return "never to be interrupted"
+    try:
+        amount = float(bucket)
+    except ValueError:
+        return "not stated"
+    if not amount:
+        return "nothing"
+    return f"up to ${amount:,.2f}" if amount < 1 else f"up to ${amount:,.0f}"
+
+
+def warnings(reported: Mapping[str, Any]) -> list[Html]:
+    """Return what is wrong with where work runs, and how much of it runs on spot machines, in sentences."""
+    found = [el("span", f"■ {flag['message']}.", class_="bad") for flag in reported["redFlags"]]
+    by_type, totals = reported["configuredByCapacityType"], reported["totals"]
+    whole = totals["configuredMachines"]
+    if not whole:
+        return [el("span", "No machine serves a need.")]
+    cheap = sum(
+        number
+        for kind, row in reported["configured"].items()
+        if kind != "Spot"
+        for bucket, number in row.items()
+        if bucket_order(bucket)[0] == 0
+    )
+    found.append(
+        el("span", f"{share(by_type.get('Spot', 0), whole)} of the machines that serve are spot machines.")
+    )
+    if cheap:
+        verb = "serves" if cheap == 1 else "serve"
+        words = f"{plural(cheap, 'machine')} not bought as spot {verb} work whose interruption costs nothing; spot may be cheaper."
+        found.append(el("span", f"▲ {words}", class_="warn"))
+    if not reported["redFlags"]:
+        found.insert(
+            0, el("span", "● No work that is dear to interrupt runs on a spot machine.", class_="good")
         )
-    ]
+    return found

@@ -11,19 +11,14 @@ from urllib.parse import quote, urlencode
 from bigfleet.dashboard.core.glossary import GLOSSARY
 from bigfleet.dashboard.html import Child, Html, el, join, page
 
-NAVIGATION: Final = (
-    ("", "Overview"),
-    ("needs", "Needs"),
-    ("machines", "Machines"),
-    ("clusters", "Clusters"),
-    ("shards", "Shards"),
-    ("capacity", "Capacity"),
-    ("topology", "Topology"),
-    ("cost", "Cost"),
-    ("decisions", "Decisions"),
-    ("whatif", "What-if"),
-    ("about", "About"),
+GROUPS: Final = (
+    ("Fleet", (("", "Overview"), ("needs", "Needs"), ("machines", "Machines"), ("clusters", "Clusters"))),
+    ("Supply", (("capacity", "Capacity"), ("cost", "Cost"))),
+    ("Control", (("decisions", "Decisions"), ("shards", "Shards"), ("topology", "Topology"))),
+    ("Tools", (("whatif", "What-if"), ("about", "About"))),
 )
+"""The pages in the navigation, in groups: what runs, where it comes from, who decides, what helps to understand it."""
+NAVIGATION: Final = tuple(page for _, pages in GROUPS for page in pages)
 SCRIPTS: Final = ("theme.js", "live.js", "rows.js")
 _CHARTS: Final = " data-history="
 """What only a figure has that a script draws; `html.el` escapes quotes of all other text."""
@@ -133,14 +128,36 @@ def empty(text: str, flag: str = "") -> Html:
 
 
 def _top(frame: Frame, here: str) -> Html:
-    links = (
-        el("li", el("a", name, href=frame.to(path), aria_current="page" if path == here else None))
-        for path, name in NAVIGATION
+    groups = (
+        el(
+            "li",
+            el("span", title, class_="group"),
+            el(
+                "ul",
+                (
+                    el(
+                        "li",
+                        el("a", name, href=frame.to(path), aria_current="page" if path == here else None),
+                    )
+                    for path, name in pages
+                ),
+            ),
+        )
+        for title, pages in GROUPS
     )
     return el(
         "header",
         el("a", "BigFleet", href=frame.to(), class_="brand"),
-        el("nav", el("ul", links), aria_label="Pages"),
+        el(
+            "button",
+            "Menu",
+            type="button",
+            class_="menu",
+            aria_expanded="false",
+            aria_controls="pages",
+            data_menu=True,
+        ),
+        el("nav", el("ul", groups), id="pages", aria_label="Pages"),
         el("button", "Theme", type="button", data_theme_toggle=True, hidden=True),
         class_="top",
     )

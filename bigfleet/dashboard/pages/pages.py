@@ -46,6 +46,14 @@ class PageNotFoundError(BigFleetError):
     """No page has this address, or what it shows does not exist."""
 
 
+class PageQuery(dict[str, str]):
+    """The parameters of a page, and whether only its main part is wanted."""
+
+    def __init__(self, query: Mapping[str, str], *, part: bool) -> None:
+        super().__init__(query)
+        self.part = part
+
+
 class Pages:
     """Every page of one dashboard."""
 
@@ -68,6 +76,7 @@ class Pages:
 
     async def page(self, path: str, query: Mapping[str, str], *, part: bool) -> str:
         """Return a page, or only its main part for a page that is already open."""
+        query = PageQuery(query, part=part)
         head, _, rest = path.partition("/")
         if not rest and path in self._simple:
             title, make = self._simple[path]
@@ -85,20 +94,17 @@ class Pages:
         content = main_part(self._frame, "Not found", el("p", why, " The pages are listed above."))
         return str(content) if part else whole(self._frame, "Not found", "-", content)
 
-    async def _overview(self, _query: Mapping[str, str]) -> Html:
+    async def _overview(self, query: Mapping[str, str]) -> Html:
         metrics = self._fleet.metrics
-        trend: Trend | None = None
         cycles: dict[str, tuple[float, float]] | None = None
         if metrics is not None:
-            trend = await _or_none(metrics.rate_trend(names.ACTIONS, ("kind",), 3600.0, 60.0))
             p50 = await _or_none(metrics.quantiles(names.CYCLE, ("pod",), 0.5)) or {}
             p99 = await _or_none(metrics.quantiles(names.CYCLE, ("pod",), 0.99)) or {}
             cycles = {pod[0]: (p50[pod], p99[pod]) for pod in p99 if pod in p50}
         events = self._fleet.events.newest(20)
         picture = self._fleet.picture
-        return overview.overview(
-            self._frame, summarise(picture), picture, actions=trend, cycles=cycles, events=events
-        )
+        view = await self._view(query, overview.CHARTS)
+        return overview.overview(self._frame, summarise(picture), picture, view, cycles=cycles, events=events)
 
     async def _needs(self, query: Mapping[str, str]) -> Html:
         chosen = {**dict.fromkeys(_NEEDS, ""), **_known(query, _NEEDS)}
@@ -234,7 +240,9 @@ class Pages:
         return await self._fleet.shard(shard).need_list(query)
 
     async def _view(self, query: Mapping[str, str], charts: Sequence[HistoryChart]) -> HistoryView:
-        return await view_of(self._fleet.history, chosen_range(query), charts, self._fleet.now())
+        # The refresh of an open page replaces no chart, since their script asks for numbers itself.
+        drawn = () if isinstance(query, PageQuery) and query.part else charts
+        return await view_of(self._fleet.history, chosen_range(query), drawn, self._fleet.now())
 
     def _shard_names(self) -> list[str]:
         return [place.shard_id for place in self._fleet.picture.shards]

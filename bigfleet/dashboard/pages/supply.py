@@ -45,6 +45,22 @@ def coverage_bar(coverage: ObservedCoverage | None) -> Html | None:
     )
 
 
+def cluster_bar(coverage: ObservedCoverage) -> Html:
+    """Return the machines of a cluster's needs as a bar; a red end of fixed width says that something is missing.
+
+    What is missing is an amount, so it has no number of machines; without the end, a need for which there is no machine at
+    all would be a bar in full green.
+    """
+    parts = parts_of(coverage)
+    if coverage.missing.is_zero or coverage.wanted:
+        return small_bar(parts)
+    whole = sum(part.value for part in parts)
+    return small_bar(
+        [*parts, ChartPart("missing", max(whole * 0.15, 1))],
+        words=f"{coverage.running} running, and more is missing",
+    )
+
+
 def coverage_cells(coverage: ObservedCoverage | None) -> tuple[Html | str, ...]:
     """Return cells for bar, running, joining, on order, wanted and missing."""
     if coverage is None:

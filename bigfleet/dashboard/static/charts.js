@@ -128,6 +128,19 @@ function short(value) {
     : value.toLocaleString("en-US", { maximumFractionDigits: 2 });
 }
 
+const WHOLE = new Set(["machines", "needs"]);
+
+// Marks of an axis that counts things: no half a machine.
+function steps() {
+  return Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((first) => first * 10 ** power)).flat();
+}
+
+// On a low screen the first page must still fit without scrolling.
+function tall(place) {
+  const low = innerWidth >= 1100 && innerHeight < 800 && place.closest(".screen");
+  return Math.round(Number(place.dataset.height || 170) * (low ? 0.72 : innerWidth >= 1100 && innerHeight > 860 ? 1.2 : 1));
+}
+
 function draw(figure) {
   figure.chart?.destroy();
   const style = getComputedStyle(root);
@@ -157,13 +170,13 @@ function draw(figure) {
   figure.chart = new uPlot(
     {
       width,
-      height: Number(figure.place.dataset.height || 170),
+      height: tall(figure.place),
       tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
       cursor: { sync: { key: cross.key, setSeries: false, scales: ["x", null] }, drag: { x: false, y: false }, points: { size: 5 } },
       scales: { x: { time: true }, y: { range: (_chart, _low, high) => [0, high > 0 ? high * 1.08 : 1] } },
       axes: [
         { ...axis, space: 64, size: 30, values: (_chart, splits, _axis, _space, gap) => splits.map((at) => clock(at, gap)) },
-        { ...axis, size: 52, gap: 4, values: (_chart, splits) => splits.map(short) },
+        { ...axis, size: 52, gap: 4, space: 22, ...(WHOLE.has(unit) ? { incrs: steps() } : {}), values: (_chart, splits) => splits.map(short) },
       ],
       series: [{ label: "time (UTC)", value: (_chart, at) => (at === null ? "now" : moment(at)) }, ...series],
       legend: { live: true },
@@ -171,6 +184,8 @@ function draw(figure) {
     data(figure),
     plot,
   );
+  plot.setAttribute("role", "group");
+  plot.setAttribute("aria-label", figure.place.querySelector("figcaption").textContent);
   figure.chart.root.querySelector("canvas").setAttribute("aria-hidden", "true");
   figure.place.querySelector("ul.legend")?.remove();
 }

@@ -17,6 +17,13 @@ root.dataset.scripts = "on"; // what needs them is hidden without
 const kept = localStorage.getItem(key);
 if (kept === "dark" || kept === "light") root.dataset.theme = kept;
 
+// One button opens the navigation where it has no room; without scripts it is always open.
+for (const button of document.querySelectorAll("[data-menu]"))
+  button.addEventListener("click", () => {
+    const open = button.getAttribute("aria-expanded") !== "true";
+    button.setAttribute("aria-expanded", String(open));
+  });
+
 for (const button of document.querySelectorAll("[data-theme-toggle]")) {
   button.hidden = false;
   label(button);

@@ -142,7 +142,7 @@ def test_a_lost_shard_and_its_return_are_shown(browsing: Browsing) -> None:
             await world.bring_back("shard-0")
             await world.look()
             await expect(page.locator(".state.good")).to_have_text(COVERED, timeout=30_000)
-            await expect(page.locator(".grid")).to_contain_text("answers again")
+            await expect(page.locator(".screen")).to_contain_text("answers again")
 
     browsing.play(story, service=CalmInsight)
 

@@ -33,7 +33,11 @@ async def an_hour(world: World) -> None:
     for back in range(360, 0, -1):
         figures = {"OnDemand": 8.0 + back / 100, "Spot": 2.0}
         fleet.history._store.append(
-            HistorySample(now.at - 10 * back, {**now.fleet, "cost": figures}, now.clusters)
+            HistorySample(
+                now.at - 10 * back,
+                {**now.fleet, "cost": figures, "actions": {"Bootstrap": 3.0}},
+                now.clusters,
+            )
         )
 
 
