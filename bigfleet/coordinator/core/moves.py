@@ -64,7 +64,7 @@ class MoveSteps:
 
     def restarted(self, shard: str) -> None:
         """Forget what was queued for an earlier process."""
-        for instruction_id in set(self._sent.pop(shard, _Sent()).queued.values()):
+        for instruction_id in dict.fromkeys(self._sent.pop(shard, _Sent()).queued.values()):
             self._queue.withdraw(shard, instruction_id)
 
     def forget(self, shard: str) -> None:

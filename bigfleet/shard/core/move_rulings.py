@@ -105,7 +105,7 @@ def _adopt(draft: Ownership, shard: str, move: MoveInstruction) -> Ruling:
 
 
 def _cancel(draft: Ownership, move: MoveInstruction, machines: Machines) -> Ruling:
-    for machine_id in draft.adopted.keys() & {*move.machine_ids}:
+    for machine_id in [name for name in move.machine_ids if name in draft.adopted]:
         known = machines.known(machine_id)
         if known is None or known.value not in draft.domains:
             return Ruling(

@@ -109,8 +109,9 @@ EDITS: Final[tuple[tuple[str, str, str], ...]] = (
     # A property of a custom resource.
     (
         "bigfleet/kube/crds/capacity_request.py",
-        "_SPEC: Final = fields(\n    {\n",
-        '_SPEC: Final = fields(\n    {\n        "note": text("A remark, new in the next version.", most=MAX_VALUE),\n',
+        "_SPEC: Final = with_rules(\n    fields(\n        {\n",
+        "_SPEC: Final = with_rules(\n    fields(\n        {\n"
+        '            "note": text("A remark, new in the next version.", most=MAX_VALUE),\n',
     ),
 )
 
