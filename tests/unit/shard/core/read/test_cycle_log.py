@@ -20,7 +20,9 @@ SHORT = Situation(0.0, (), (NEED,))
 def test_a_cycle_is_kept_in_figures_without_its_actions() -> None:
     log = CycleLog()
     view = cycle_of(MET, facts=CycleFacts(duration_s=0.5, phases_s={"phase1": 0.1}, capped=3))
-    log.add(cycle_of(MET, facts=CycleFacts(duration_s=0.5, capped=3, dispatched=view.decision.actions)))
+    log.add(
+        cycle_of(MET, facts=CycleFacts(duration_s=0.5, capped=3, dispatched=tuple(view.decision.actions)))
+    )
     (summary,) = log.summaries()
     assert (summary.number, summary.machines, summary.needs, summary.needs_short) == (1, 1, 1, 0)
     assert summary.actions == {ActionKind.BOOTSTRAP.value: 1}
