@@ -17,7 +17,7 @@ from bigfleet.engine.asks import Asks
 from bigfleet.engine.fleet import Fleet, FleetChanges
 from bigfleet.engine.fold import NO_PLANS, Block, Folding, Folds, planned_needs
 from bigfleet.engine.kinds import Kinds
-from bigfleet.engine.listing import Listing, merged
+from bigfleet.engine.list_order import ListOrder, merged
 from bigfleet.engine.phase1.acquire import run_acquisition
 from bigfleet.engine.phase1.cluster_run import ClusterRun
 from bigfleet.engine.phase1.gang_supply import GangSupply
@@ -113,7 +113,7 @@ class Planner:
             self._clusters[name].run = run
         self._list_in_order(replanned)
         runs = {name: kept.run for name, kept in self._clusters.items()}
-        listed = Listing({name: run.plans for name, run in runs.items()}, self._blocks)
+        listed = ListOrder({name: run.plans for name, run in runs.items()}, self._blocks)
         open_needs = OpenNeeds(self._asks_about(fleet, len(listed)), listed, runs)
         reporter = self._reporter
         if reporter is not None:

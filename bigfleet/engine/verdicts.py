@@ -19,7 +19,7 @@ from bigfleet.engine.fleet import Fleet
 from bigfleet.engine.fold import PlannedNeed
 from bigfleet.engine.key_values import Numbers
 from bigfleet.engine.kinds import Kinds
-from bigfleet.engine.listing import Listing
+from bigfleet.engine.list_order import ListOrder
 from bigfleet.engine.phase1.cluster_run import ClusterRun, NeedOutcome
 from bigfleet.engine.phase1.domains import candidates
 from bigfleet.engine.phase1.gang_supply import GangSupply
@@ -112,7 +112,7 @@ class Verdicts(Sequence[Verdict]):
         supply: GangSupply,
         *,
         runs: Mapping[str, ClusterRun],
-        listed: Listing,
+        listed: ListOrder,
         open_needs: OpenNeeds,
         acquired: Acquisitions,
         exhausted: frozenset[int],
@@ -312,7 +312,7 @@ class _ListPlaces:
     sets live objects aside from garbage collection would keep each decision for an hour.
     """
 
-    def __init__(self, demand: Demand, listed: Listing) -> None:
+    def __init__(self, demand: Demand, listed: ListOrder) -> None:
         self._demand, self._listed = demand, listed
 
     @cached_property

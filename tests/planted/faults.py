@@ -42,7 +42,7 @@ _FOLD, _FLEET, _KINDS = "bigfleet/engine/fold", "bigfleet/engine/fleet", "bigfle
 _RUN, _DOMAINS = "bigfleet/engine/phase1/cluster_run", "bigfleet/engine/phase1/domains"
 _GANGS, _ACQUIRE = "bigfleet/engine/phase1/gang_supply", "bigfleet/engine/phase1/acquire"
 _ASKS, _QUEUES = "bigfleet/engine/asks", "bigfleet/engine/phase1/queues"
-_OPEN, _LISTING = "bigfleet/engine/phase1/open_needs", "bigfleet/engine/listing"
+_OPEN, _LISTING = "bigfleet/engine/phase1/open_needs", "bigfleet/engine/list_order"
 _SPREAD, _PHASE2, _PHASE3 = (
     "bigfleet/engine/phase1/spread",
     "bigfleet/engine/phase2",

@@ -15,7 +15,7 @@ from bigfleet.engine.amounts import Vector
 from bigfleet.engine.asks import Asks
 from bigfleet.engine.fold import PlannedNeed
 from bigfleet.engine.key_values import Flags, Numbers
-from bigfleet.engine.listing import Listing
+from bigfleet.engine.list_order import ListOrder
 from bigfleet.engine.phase1.cluster_run import ClusterRun, NeedOutcome
 from bigfleet.model.need import Need
 
@@ -43,7 +43,7 @@ class OpenNeed:
 class OpenNeeds:
     """All of them, in list order; the number of one is its place among them."""
 
-    def __init__(self, asks: Asks, listing: Listing, runs: Mapping[str, ClusterRun]) -> None:
+    def __init__(self, asks: Asks, listing: ListOrder, runs: Mapping[str, ClusterRun]) -> None:
         self._runs = list(runs.values())
         parts = [
             (number, run, visits) for number, run in enumerate(self._runs) if (visits := run.open_visits).size

@@ -20,7 +20,7 @@ from bigfleet.model.demand import ListKey
 _A_FEW = 32  # one in so many
 
 
-class Listing:
+class ListOrder:
     """The list order of some planned needs."""
 
     def __init__(self, plans: Mapping[str, Sequence[PlannedNeed]], blocks: Sequence[Block]) -> None:
