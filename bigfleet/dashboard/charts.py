@@ -122,8 +122,8 @@ class ChartPart:
     href: str = ""
 
 
-def bar(title: str, parts: Sequence[ChartPart], unit: str = "") -> Html:
-    """Return one bar cut into parts, with a list that names each part and its number."""
+def bar(title: str, parts: Sequence[ChartPart], unit: str = "", end: ChartPart | None = None) -> Html:
+    """Return one bar cut into parts, with a list that names each part and its number; `end` has no number of its own."""
     names = (
         el(
             "li",
@@ -137,7 +137,13 @@ def bar(title: str, parts: Sequence[ChartPart], unit: str = "") -> Html:
         if part.value > 0
     )
     legend = el("ul", names, class_="legend")
-    return el("figure", el("figcaption", title), _pieces(parts, aria_hidden="true"), legend, class_="bars")
+    return el(
+        "figure",
+        el("figcaption", title),
+        _pieces([*parts, *([end] if end else [])], aria_hidden="true"),
+        legend,
+        class_="bars",
+    )
 
 
 def small_bar(parts: Sequence[ChartPart], words: str = "") -> Html:
@@ -197,6 +203,47 @@ def strip(title: str, cells: Sequence[tuple[str, str]]) -> Html:
         aria_label=title,
     )
     return el("figure", el("figcaption", title), drawing, class_="strips")
+
+
+@dataclass(frozen=True, slots=True)
+class StoryPart:
+    """A stretch of a story: its name, which gives the colour, its length, and its meaning in words."""
+
+    name: str
+    seconds: float
+    words: str
+
+
+def story(title: str, parts: Sequence[StoryPart]) -> Html:
+    """Return stretches one after the other, oldest first, as wide as they are long; short ones stay visible.
+
+    The names are in a legend; the numbers must be in a table on the page too.
+    """
+    whole = sum(part.seconds for part in parts) or 1.0
+    widths = [max(part.seconds / whole * WIDTH, WIDTH / 60) for part in parts]
+    scale, at, pieces = WIDTH / sum(widths), 0.0, []
+    for part, width in zip(parts, widths, strict=True):
+        mark = el("title", part.words)
+        colour = f"part {_shade(part.name, 0)}"
+        pieces.append(
+            el("rect", mark, class_=colour, x=f"{at:.1f}", y=0, width=f"{width * scale - 1:.1f}", height=22)
+        )
+        at += width * scale
+    words = "; ".join(part.words for part in parts)
+    drawing = el(
+        "svg",
+        pieces,
+        viewBox=f"0 0 {WIDTH} 22",
+        preserveAspectRatio="none",
+        class_="story",
+        role="img",
+        aria_label=f"{title}: {words}",
+    )
+    names = (
+        el("li", el("span", class_=f"key {_shade(name, 0)}", aria_hidden="true"), " ", name)
+        for name in dict.fromkeys(part.name for part in parts)
+    )
+    return el("figure", el("figcaption", title), drawing, el("ul", names, class_="legend"), class_="stories")
 
 
 def _axes(times: Sequence[str], top: float, unit: str) -> list[Html]:

@@ -4,13 +4,17 @@ Rules: `dashboard#page-clusters`, `dashboard#need-parts`.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
+from bigfleet.dashboard.core.need_list import NeedList
 from bigfleet.dashboard.core.observed import FleetPicture, ObservedCluster
 from bigfleet.dashboard.core.wording import ago, count, plural
 from bigfleet.dashboard.html import Html, el
 from bigfleet.dashboard.pages.frame import Frame, card, empty, figures, live, main_part
 from bigfleet.dashboard.pages.history import HistoryChart, HistoryView, charts, range_picker, trouble_line
+from bigfleet.dashboard.pages.machines import machines_of_cluster
+from bigfleet.dashboard.pages.needs import needs_of_cluster
 from bigfleet.dashboard.pages.supply import COVERAGE_COLUMNS, coverage_bar, coverage_cells
 from bigfleet.dashboard.pages.tables import TableColumn, TableRow, identity, pairs, table
 
@@ -86,6 +90,15 @@ def _rollup(cluster: ObservedCluster, now: float) -> Html | str:
     return ago(now - cluster.rollup_accepted) if cluster.rollup_accepted else "none yet"
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterLists:
+    """The first needs and machines of a cluster at one shard; None where the shard did not answer."""
+
+    needs: NeedList | None
+    machines: Mapping[str, Any] | None
+    problem: str = ""
+
+
 def cluster(
     frame: Frame,
     name: str,
@@ -94,6 +107,7 @@ def cluster(
     *,
     problem: str,
     view: HistoryView,
+    lists: Mapping[str, ClusterLists],
 ) -> Html:
     """Return one cluster over all shards."""
     seen = [
@@ -149,9 +163,27 @@ def cluster(
         f"Cluster {name}",
         live("cluster", el("div", cards, class_="grid")),
         drawn,
+        live("lists", (_lists(frame, shard, name, lists[shard]) for shard, _ in seen if shard in lists)),
         every=15,
         aside=range_picker(frame, f"clusters/{name}", view.range_name),
     )
+
+
+def _lists(frame: Frame, shard: str, name: str, lists: ClusterLists) -> Html:
+    """Its needs and machines at one shard: the first of each, with a link to all."""
+    parts: list[Html] = []
+    if lists.needs is not None and lists.needs.rows:
+        parts.append(needs_of_cluster(frame, shard, lists.needs))
+        if lists.needs.total > len(lists.needs.rows):
+            words = f"all {count(lists.needs.total)} needs"
+            parts.append(el("p", el("a", words, href=frame.to("needs", shard=shard, cluster=name))))
+    if lists.machines is not None and lists.machines["rows"]:
+        parts.append(machines_of_cluster(frame, lists.machines))
+        if lists.machines["total"] > len(lists.machines["rows"]):
+            words = f"all {count(lists.machines['total'])} machines"
+            parts.append(el("p", el("a", words, href=frame.to("machines", shard=shard, cluster=name))))
+    nothing = empty(lists.problem or "It asks for nothing and has no machine.")
+    return card(f"Needs and machines at {shard}", *(parts or [nothing]), wide=True)
 
 
 def charts_of(name: str) -> tuple[HistoryChart, ...]:

@@ -6,7 +6,7 @@ Rules: `dashboard#explain`; the text is the command line's, since both are made 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from bigfleet.dashboard.charts import strip
+from bigfleet.dashboard.charts import StoryPart, story, strip
 from bigfleet.dashboard.core.wording import age, count, money, plural
 from bigfleet.dashboard.html import Child, Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, empty, main_part
@@ -208,12 +208,33 @@ def _transitions(rows: Sequence[Mapping[str, Any]], now: float) -> Html | None:
                 ),
                 row["before"] or "new",
                 row["after"] or "gone",
-                row["cause"],
+                CAUSES.get(row["cause"], row["cause"]),
             )
         )
         for row in rows
     )
-    return join(el("h3", "Its states"), table("newest first", columns, listed))
+    return join(el("h3", "Its story"), _strip(rows, now), table("newest first", columns, listed))
+
+
+CAUSES: Final = {
+    "action": "by an action of the shard",
+    "reconcile": "seen when the provider was listed",
+}
+"""Causes of transitions in words."""
+
+
+def _strip(rows: Sequence[Mapping[str, Any]], now: float) -> Html:
+    """The states of a machine over time; the last one lasts until now."""
+    parts, ends = list[StoryPart](), now
+    for row in rows:  # newest first
+        begin = row["atUnixNanos"] / 1e9
+        name = row["after"] or "gone"
+        lasted = max(ends - begin, 0.0)
+        cause = CAUSES.get(row["cause"], row["cause"])
+        parts.append(StoryPart(name, lasted, f"{name} for {age(lasted)}{f', {cause}' if cause else ''}"))
+        ends = begin
+    since = age(now - rows[-1]["atUnixNanos"] / 1e9)
+    return story(f"Since {since} ago, oldest at the left", parts[::-1])
 
 
 def _decisions(rows: Iterable[Mapping[str, Any]]) -> Html | None:

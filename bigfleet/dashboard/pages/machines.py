@@ -4,11 +4,12 @@ Rules: `dashboard#page-contents`, `dashboard#budgets`.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from bigfleet.dashboard.core.observed import ObservedShard
 from bigfleet.dashboard.core.summary import STATES
-from bigfleet.dashboard.core.wording import count, money
+from bigfleet.dashboard.core.wording import count, money, plural
 from bigfleet.dashboard.html import Html, el, join
 from bigfleet.dashboard.pages.frame import Frame, empty, live, main_part
 from bigfleet.dashboard.pages.overview import deficit_text
@@ -99,6 +100,17 @@ def _body(frame: Frame, answer: Mapping[str, Any] | None, chosen: Mapping[str, s
         aria_label="Pages of the list",
     )
     return join(table(caption, _COLUMNS, rows, SortOrder(frame, "machines", query, chosen["sort"])), pages)
+
+
+def machines_of_cluster(frame: Frame, answer: Mapping[str, Any]) -> Html:
+    """Return the first machines of a cluster, the dearest first."""
+    by_state = ", ".join(f"{count(number)} {state}" for state, number in answer["byState"].items() if number)
+    left_out = {"cluster", "now"}
+    rows = (_row(frame, answer["shardId"], row) for row in answer["rows"])
+    kept = [place for place, column in enumerate(_COLUMNS) if column.title not in left_out]
+    shown = (replace(row, cells=tuple(row.cells[place] for place in kept)) for row in rows)
+    columns = [TableColumn(_COLUMNS[place].title, _COLUMNS[place].numeric) for place in kept]
+    return table(f"{plural(answer['total'], 'machine')} ({by_state}), highest price first", columns, shown)
 
 
 def _row(frame: Frame, shard: str, row: Mapping[str, Any]) -> TableRow:

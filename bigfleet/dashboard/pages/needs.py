@@ -5,6 +5,7 @@ ADR-0163.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from bigfleet.dashboard.pages.tables import (
     grouped_table,
     identity,
     search,
+    table,
 )
 
 EVERY_S: Final = 15
@@ -246,6 +248,28 @@ def _row(frame: Frame, shard: str, row: Mapping[str, Any]) -> TableRow:
         key=f"{row['clusterId']}|{row['profileFingerprint']}|{row['group']}",
         open=where,
     )
+
+
+_OF_CLUSTER: Final = (TableColumn("need"), *_COLUMNS[1:2], *_COLUMNS[3:])
+
+
+def needs_of_cluster(frame: Frame, shard: str, answer: NeedList) -> Html:
+    """Return the first needs of a cluster by name: that of the gang, else what its profile asks for."""
+    shown = (_row(frame, shard, row) for row in answer.rows)
+    rows = (
+        replace(
+            row,
+            cells=(
+                el("a", need["group"] or profile_text(need), href=row.open, data_drawer=True),
+                row.cells[1],
+                *row.cells[3:],
+            ),
+        )
+        for row, need in zip(shown, answer.rows, strict=True)
+    )
+    covered = answer.total - answer.short
+    caption = f"{plural(answer.total, 'need')}, {count(covered)} covered, {count(answer.short)} short; highest precedence first"
+    return table(caption, _OF_CLUSTER, rows)
 
 
 def _status(row: Mapping[str, Any]) -> Html:

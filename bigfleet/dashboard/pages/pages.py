@@ -39,6 +39,8 @@ _NEEDS: Final = ("shard", "cluster", "status", "reason", "q", "page")
 _MACHINES: Final = ("shard", "state", "cluster", "type", "zone", "capacity", "q", "sort", "page")
 _DECISIONS: Final = ("shard", "kind", "cluster", "machine")
 _WHAT_IF: Final = ("shard", "edits", "until", "create", "drain")
+_ROWS_OF_CLUSTER: Final = 20
+_SHARDS_OF_CLUSTER: Final = 4
 T = TypeVar("T")
 
 
@@ -162,7 +164,26 @@ class Pages:
         if not known:
             raise PageNotFoundError(f"No shard has seen a cluster {name[:200]}.")
         view = await self._view(query, clusters.charts_of(name))
-        return clusters.cluster(self._frame, name, picture, reported, problem=problem, view=view)
+        lists = await self._cluster_lists(name)
+        return clusters.cluster(self._frame, name, picture, reported, problem=problem, view=view, lists=lists)
+
+    async def _cluster_lists(self, name: str) -> Mapping[str, clusters.ClusterLists]:
+        shards = [
+            place.shard_id
+            for place in self._fleet.picture.shards
+            if place.seen and any(row.cluster == name for row in place.seen.clusters)
+        ][:_SHARDS_OF_CLUSTER]
+        found = await asyncio.gather(*(self._lists_at(shard, name) for shard in shards))
+        return dict(zip(shards, found, strict=True))
+
+    async def _lists_at(self, shard: str, name: str) -> clusters.ClusterLists:
+        asked = NeedListQuery(cluster=name, size=_ROWS_OF_CLUSTER)
+        found, problem = await _or_problem(self._need_list(shard, asked))
+        given = _parameters({"cluster": name, "sort": "-price"})
+        query = own.machine_query(given, page_size=_ROWS_OF_CLUSTER)
+        reader = self._fleet.watcher.reader(shard)
+        listed = None if reader is None else await _or_none(reader.machines(query))
+        return clusters.ClusterLists(found, listed, problem)
 
     async def _shards(self, _query: Mapping[str, str]) -> Html:
         p99: Mapping[tuple[str, ...], float] | None = None

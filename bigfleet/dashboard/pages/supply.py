@@ -40,7 +40,7 @@ def coverage_bar(coverage: ObservedCoverage | None) -> Html | None:
         return None
     missing = readable(coverage.missing.texts())
     return join(
-        bar("Machines of needs", parts_of(coverage)),
+        bar("Machines of needs", parts_of(coverage), end=_missing_end(coverage)),
         el("p", f"■ missing {missing}", class_="bad") if missing else None,
     )
 
@@ -51,14 +51,17 @@ def cluster_bar(coverage: ObservedCoverage) -> Html:
     What is missing is an amount, so it has no number of machines; without the end, a need for which there is no machine at
     all would be a bar in full green.
     """
-    parts = parts_of(coverage)
-    if coverage.missing.is_zero or coverage.wanted:
+    parts, end = parts_of(coverage), _missing_end(coverage)
+    if end is None:
         return small_bar(parts)
-    whole = sum(part.value for part in parts)
-    return small_bar(
-        [*parts, ChartPart("missing", max(whole * 0.15, 1))],
-        words=f"{coverage.running} running, and more is missing",
-    )
+    return small_bar([*parts, end], words=f"{coverage.running} running, and more is missing")
+
+
+def _missing_end(coverage: ObservedCoverage) -> ChartPart | None:
+    if coverage.missing.is_zero or coverage.wanted:
+        return None
+    whole = coverage.running + coverage.joining + coverage.on_order
+    return ChartPart("missing", max(whole * 0.15, 1))
 
 
 def coverage_cells(coverage: ObservedCoverage | None) -> tuple[Html | str, ...]:

@@ -313,3 +313,32 @@ def test_a_figure_that_no_metric_has_is_unknown_and_not_zero() -> None:
         assert re.search(r"<dt>p99</dt><dd[^>]*><span[^>]*>unknown</span>", text)
 
     run(story, endpoints=[ScrapeTarget("shard-0", exported)])
+
+
+@pytest.mark.rule("dashboard#page-clusters")
+def test_a_cluster_shows_its_needs_by_name_and_its_machines_with_links() -> None:
+    async def story(world: World) -> None:
+        train = (await world.get("/clusters/train"))[1]
+        link = re.search(r'<a href="(/explain\?[^"]*group=llm-7[^"]*)"[^>]*>llm-7</a>', train)
+        assert link is not None
+        assert (await world.get(unescape(link[1])))[0] == 200
+        assert "1 need, 0 covered, 1 short" in train
+        web = (await world.get("/clusters/web"))[1]
+        assert ">Priority 5,000 · any machine</a>" in web
+        assert "20 machines (20 Configured), highest price first" in web
+        assert web.count('data-key="m-') == 20
+        assert 'href="/explain?shard=shard-0&amp;machine=m-00"' in web
+
+    run(story)
+
+
+@pytest.mark.rule("dashboard#page-clusters", "dashboard#optional-sources")
+def test_a_cluster_of_a_silent_shard_still_has_a_page() -> None:
+    async def story(world: World) -> None:
+        await world.lose("shard-0")
+        world.dashboard.fleet.answers.forget()
+        status, text, _ = await world.get("/clusters/web")
+        assert status == 200
+        assert "Needs and machines at shard-0" in text
+
+    run(story)

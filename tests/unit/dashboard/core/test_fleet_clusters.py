@@ -12,7 +12,7 @@ from bigfleet.dashboard.core.observed import (
     ObservedShard,
     ShardPlace,
 )
-from bigfleet.dashboard.pages.supply import cluster_bar
+from bigfleet.dashboard.pages.supply import cluster_bar, coverage_bar
 from tests.support.builders import amounts
 
 WEB = ObservedCluster("web", True, 0.0, 1, 0, True, 40, 8.0, ObservedCoverage(40))
@@ -56,3 +56,6 @@ def test_a_need_without_any_machine_is_not_a_bar_in_full_green() -> None:
     assert nothing.count("<rect") == 1
     assert "s5" in nothing
     assert "more is missing" in nothing
+    fleet = str(coverage_bar(ObservedCoverage(4, missing=amounts(cpu=4))))
+    assert fleet.count("<rect") == 2
+    assert "missing cpu=4" in fleet
