@@ -180,26 +180,36 @@ class History:
     def _lines(
         self, step: HistoryStep, times: Sequence[int], asked: Sequence[tuple[str, str | None]]
     ) -> HistoryAnswer:
-        clusters = any(cluster is not None or family == "cluster-cost" for family, cluster in asked)
-        samples = self._samples(step, times[0], times[-1] + step.seconds - 1, clusters=clusters)
+        first, last = times[0], times[-1] + step.seconds - 1
+        samples = {
+            cluster: self._samples(step, first, last, cluster)
+            for cluster in dict.fromkeys(cluster for _, cluster in asked)
+        }
         most = max(2, min(MAX_LINES, _LINES // max(len(asked), 1)))
         lines = [
-            lines_of(family, samples, step, times, cluster=cluster, most=most) for family, cluster in asked
+            lines_of(family, samples[cluster], step, times, cluster=cluster, most=most)
+            for family, cluster in asked
         ]
         return HistoryAnswer(step, times, lines)
 
-    def _samples(self, step: HistoryStep, first: int, last: int, *, clusters: bool) -> list[HistorySample]:
-        """Samples of the file, completed by what this process has in memory where the file has none."""
+    def _samples(self, step: HistoryStep, first: int, last: int, cluster: str | None) -> list[HistorySample]:
+        """Samples of the fleet or of a cluster from the file, completed by what this process has in memory where the file has none."""
         kept: list[HistorySample] = []
         try:
-            kept = self._store.read(step, first, last, clusters=clusters)
+            kept = self._store.read(step, first, last, fleet=cluster is None, cluster=cluster)
         except HistoryError as error:
             if self.trouble is None:
                 # The next sample repairs it, or says more.
                 self._log.warning("history_unreadable", problem=error.problem.value, text=error.text)
         newest = kept[-1].at if kept else first - 1
         fine = [
-            sample_from(at, number, fleet, rows if clusters else None)
+            sample_from(
+                at,
+                number,
+                fleet if cluster is None else None,
+                None if cluster is None else rows,
+                only=cluster,
+            )
             for at, number, fleet, rows in self._recent
             if first <= at <= last and step.begin(at) > newest
         ]

@@ -122,18 +122,23 @@ class HistoryStore:
         first = 0 if last is None else last + step.seconds
         if first >= now:
             return []
-        return rolled_up(step, _select(found, FINER[step], first, now - 1, clusters=True))
+        return rolled_up(step, _select(found, FINER[step], first, now - 1))
 
-    def read(self, step: HistoryStep, first: int, last: int, *, clusters: bool) -> list[HistorySample]:
-        """Return samples of a step, oldest first, the one that has begun included; raises `HistoryError`."""
+    def read(
+        self, step: HistoryStep, first: int, last: int, *, fleet: bool = True, cluster: str | None = None
+    ) -> list[HistorySample]:
+        """Return samples of a step, oldest first, the one that has begun included; raises `HistoryError`.
+
+        Each has the numbers of the fleet, and those of one cluster if one is named.
+        """
         with self._named():
             found = self._connection()
-            kept = _select(found, step, first, last, clusters=clusters)
+            kept = _select(found, step, first, last, fleet=fleet, clusters=cluster is not None, only=cluster)
         finer = FINER.get(step)
         if finer is None:
             return kept
         begin = kept[-1].at + step.seconds if kept else first
-        return kept + rolled_up(step, self.read(finer, begin, last, clusters=clusters))
+        return kept + rolled_up(step, self.read(finer, begin, last, fleet=fleet, cluster=cluster))
 
     def rows(self) -> dict[str, int]:
         """Return how many samples there are, by step."""
@@ -220,14 +225,21 @@ def _insert(found: sqlite3.Connection, step: HistoryStep, sample: HistorySample)
 
 
 def _select(
-    found: sqlite3.Connection, step: HistoryStep, first: int, last: int, *, clusters: bool
+    found: sqlite3.Connection,
+    step: HistoryStep,
+    first: int,
+    last: int,
+    *,
+    fleet: bool = True,
+    clusters: bool = True,
+    only: str | None = None,
 ) -> list[HistorySample]:
-    columns = "at, samples, fleet, clusters" if clusters else "at, samples, fleet, NULL"
+    columns = f"at, samples, {'fleet' if fleet else 'NULL'}, {'clusters' if clusters else 'NULL'}"
     rows = found.execute(
         f"SELECT {columns} FROM {step.name} WHERE at BETWEEN ? AND ? ORDER BY at",  # noqa: S608
         (first, last),
     )
-    return [sample_from(*row) for row in rows]
+    return [sample_from(at, samples, text, rest, only) for at, samples, text, rest in rows]
 
 
 def _drop(found: sqlite3.Connection, step: HistoryStep, now: int) -> None:

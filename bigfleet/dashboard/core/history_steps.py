@@ -176,8 +176,6 @@ def _of(sample: HistorySample, family: str, cluster: str | None) -> Figures | No
     if cluster is not None:
         row = sample.clusters.get(cluster)
         return None if row is None else row.family(family)
-    if family == "cluster-cost":
-        return {name: row.dollars for name, row in sample.clusters.items() if row.dollars is not None} or None
     return sample.fleet.get(family)
 
 

@@ -25,7 +25,7 @@ _TITLES: Final = {
     "victims": "Preemption",
     "changes": "What would change the answer",
     "facts": "Facts",
-    "needs": "What needs see in it",
+    "needs": "How each need judges it",
 }
 
 
@@ -272,8 +272,8 @@ def decision(row: Mapping[str, Any], where: str = "") -> TableRow:
             row["kind"],
             el("a", machine, href=where, data_drawer=True) if where else machine,
             row["cluster"] or "—",
-            join(WHY.get(row["reason"], ""), " ", el("span", row["reason"], class_="dim")),
-            el("span", row["outcome"], class_=tone),
+            el("span", WHY.get(row["reason"], row["reason"]), title=row["reason"]),
+            el("span", f"{row['outcome']}: {row['error']}" if row["error"] else row["outcome"], class_=tone),
             f"{count(row['graceSeconds'])} s" if row["graceSeconds"] else "—",
         ),
         key=f"{row['shardId']}/{row['sequence']}",

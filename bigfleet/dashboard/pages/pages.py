@@ -37,7 +37,7 @@ from bigfleet.model.errors import BigFleetError
 PAGES: Final = ("", *(path for path, _ in NAVIGATION if path), "explain")
 _NEEDS: Final = ("shard", "cluster", "status", "reason", "q", "page")
 _MACHINES: Final = ("shard", "state", "cluster", "type", "zone", "capacity", "q", "sort", "page")
-_DECISIONS: Final = ("shard", "kind", "cluster", "machine")
+_DECISIONS: Final = ("shard", "kind", "outcome", "cluster", "machine")
 _WHAT_IF: Final = ("shard", "edits", "until", "create", "drain")
 _ROWS_OF_CLUSTER: Final = 20
 _SHARDS_OF_CLUSTER: Final = 4
@@ -224,7 +224,11 @@ class Pages:
 
     async def _decisions(self, query: Mapping[str, str]) -> Html:
         chosen = {**dict.fromkeys(_DECISIONS, ""), **_known(query, _DECISIONS)}
-        answer, problem = await _or_problem(own.decisions(self._fleet, _parameters(chosen)))
+        answer, problem = await _or_problem(
+            own.decisions(
+                self._fleet, _parameters({name: chosen[name] for name in chosen if name != "outcome"})
+            )
+        )
         return decisions.decisions(self._frame, self._shard_names(), answer, chosen, problem)
 
     async def _explain(self, query: Mapping[str, str]) -> Html:

@@ -34,10 +34,12 @@ class FailingStore(HistoryStore):
             raise self.failing
         super().append(sample)
 
-    def read(self, step: HistoryStep, first: int, last: int, *, clusters: bool) -> list[HistorySample]:
+    def read(
+        self, step: HistoryStep, first: int, last: int, *, fleet: bool = True, cluster: str | None = None
+    ) -> list[HistorySample]:
         if self.failing is not None:
             raise self.failing
-        return super().read(step, first, last, clusters=clusters)
+        return super().read(step, first, last, fleet=fleet, cluster=cluster)
 
 
 async def idle(history: History, now: float, name: str = "1h") -> list[float | None]:

@@ -49,15 +49,13 @@ def test_samples_survive_a_restart_and_a_minute_is_the_same_with_and_without_one
         cut.append(row)
         cut.close()
     for step in STEPS:
-        assert cut.read(step, START, START + 399, clusters=True) == whole.read(
-            step, START, START + 399, clusters=True
-        )
+        found, wanted = (store.read(step, START, START + 399, cluster="cluster-00") for store in (cut, whole))
+        assert found == wanted
+        assert found[0].clusters["cluster-00"].machines == 9
     assert whole.rows() == {"fine": 40, "middle": 6, "coarse": 0}
-    minutes = whole.read(MIDDLE, START, START + 399, clusters=True)
+    minutes = whole.read(MIDDLE, START, START + 399, cluster="cluster-00")
     assert minutes == rolled_up(MIDDLE, samples)  # the last one has only begun
-    assert whole.read(COARSE, START, START + 399, clusters=False)[0].fleet["states"] == {
-        "Idle": pytest.approx(19.5)
-    }
+    assert whole.read(COARSE, START, START + 399)[0].fleet["states"] == {"Idle": pytest.approx(19.5)}
     whole.close()
 
 
@@ -160,7 +158,7 @@ def test_a_full_disk_loses_the_sample_and_nothing_else(tmp_path: Path) -> None:
         except HistoryError as error:
             problem = error.problem
     assert problem is HistoryProblem.FULL
-    assert len(store.read(FINE, START, START + 10**6, clusters=True)) == kept > 20
+    assert len(store.read(FINE, START, START + 10**6)) == kept > 20
     store.close()
 
 
@@ -208,7 +206,7 @@ def test_kill_9_in_the_middle_of_a_write_loses_nothing_that_was_written(tmp_path
         writer.stdout.close()
         at = max(told) + 10
     store = HistoryStore(SystemDisk(), str(tmp_path))
-    found = {row.at for row in store.read(FINE, START, at, clusters=True)}
+    found = {row.at for row in store.read(FINE, START, at)}
     assert found >= set(told)
     assert len(told) > 20
     store.append(sample(at + 10))

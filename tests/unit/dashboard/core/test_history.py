@@ -79,6 +79,7 @@ def test_a_sample_holds_machines_needs_money_and_clusters() -> None:
         "missing": {"cpu": 8.0},
         "needs": {"short": 1, "all": 3},
         "cycles": {"p99": 0.2},
+        "cluster-cost": {"web": 1.2},
     }
     assert found.clusters == {"web": ClusterFigures(4, 1.2, (3, 1, 0, 2), {"cpu": 8.0})}
 
@@ -212,9 +213,26 @@ def test_zeros_are_a_line_and_unknown_is_none() -> None:
 
 def test_lines_beyond_the_limit_are_added_up() -> None:
     _, times = times_of("24h", 3_600 * 100)
-    row = HistorySample(times[0], {}, {f"c{n:02}": ClusterFigures(1, float(n)) for n in range(30)})
+    dollars = {f"c{n:02}": float(n) for n in range(30)}
+    clusters = {name: ClusterFigures(1, value) for name, value in dollars.items()}
+    row = HistorySample(times[0], {"cluster-cost": dollars}, clusters)
     lines = lines_of("cluster-cost", [row], MIDDLE, times, most=5).lines
     assert list(lines) == ["c29", "c28", "c27", "c26", "other"]
     assert lines["other"][0] == sum(range(26))
     assert lines_of("cluster-cost", [row], MIDDLE, times, cluster="c03").lines["all machines"][0] == 3
     assert lines_of("coverage", [row], MIDDLE, times, cluster="c03").lines == {}
+
+
+@pytest.mark.rule("dashboard#history")
+def test_one_cluster_is_read_without_the_others_whatever_they_are_called() -> None:
+    rows = {
+        name: ClusterFigures(place + 1, 1.0, (1, 0, 0, 0), {"cpu": 8, 'a"b': 2})
+        for place, name in enumerate(("cpu", 'x"cpu', "b", 'a"b', "dé", 'y",{"b'))
+    }
+    text = cluster_text(HistorySample(0, {}, rows))
+    for name, row in rows.items():
+        assert sample_from(0, 1, None, text, only=name) == HistorySample(0, {}, {name: row})
+    for name in ("c", "", "machines", 'x"', "cpu:"):
+        assert sample_from(0, 1, None, text, only=name).clusters == {}
+    with pytest.raises(ValueError, match="Expecting"):
+        sample_from(0, 1, None, '{"cpu":[1,2', only="cpu")
