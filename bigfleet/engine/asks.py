@@ -20,7 +20,7 @@ from bigfleet.model.need import Need
 from bigfleet.model.profile import Profile, Spread, WhenUnsatisfiable
 from bigfleet.model.resources import Resources
 
-_SPARE = 4096
+_SPARE = 64  # sorts that nothing asks for any more; a hostile tenant's may be 64 KiB of text each
 _Precedence = tuple[int, int, int]
 
 GANG, SPREAD = -1, -2

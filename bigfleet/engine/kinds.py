@@ -21,7 +21,7 @@ from bigfleet.model.demand import Amounts
 from bigfleet.model.inventory.interner import Interner
 from bigfleet.model.machine import DEFAULT_PODS, PODS, Shape
 from bigfleet.model.need import Need
-from bigfleet.model.profile import Profile, Requirement
+from bigfleet.model.profile import Profile, Requirement, RequirementOperator
 from bigfleet.model.resources import Resources
 
 _ANSWERS_PER_ROW = 8  # a row asks seven questions at most
@@ -161,6 +161,7 @@ class Kinds:
         self._usable: dict[tuple[str, Resources, str], Flags] = {}
         self._limited: dict[tuple[Resources, int], CapacitySizes] = {}
         self._answers: dict[bytes, Flags] = {}
+        self._none: Flags = self._shared(np.zeros(len(self), dtype=np.bool_))
 
     def _shared(self, flags: Flags) -> Flags:
         """The answer that was given before if this one is equal: tens of thousands of profiles have a handful of answers."""
@@ -274,8 +275,19 @@ class Kinds:
         key = (profile.requirements_text, unit)
         found = self._eligible.get(key)
         if found is None:
+            if self._none_meets(profile):
+                return self._none  # not kept: a hostile tenant may send tens of thousands in each cycle
             found = self._eligible[key] = self._shared(self.matching(profile) & self.covering(unit))
         return found
+
+    def _none_meets(self, profile: Profile) -> bool:
+        """Whether a requirement names values only that no kind has."""
+        for requirement in profile.requirements:
+            if requirement.operator is RequirementOperator.IN and requirement.key not in self._wide:
+                code = self._plain_values(requirement.key).code
+                if all(code(value) < 0 for value in requirement.values):
+                    return True
+        return False
 
     def acquirable(self, profile: Profile, unit: Resources) -> Flags:
         """The kinds a need may acquire or preempt: eligible, obtainable, and of a pinned type if its types are pinned."""
@@ -284,7 +296,10 @@ class Kinds:
         key = (profile.requirements_text, unit, profile.refuses_interruptible)
         found = self._acquirable.get(key)
         if found is None:
-            flags = self.eligible(profile, unit) & self.obtainable(profile)
+            eligible = self.eligible(profile, unit)
+            if eligible is self._none:
+                return eligible
+            flags = eligible & self.obtainable(profile)
             found = self._acquirable[key] = self._shared(flags)
         return found
 

@@ -65,7 +65,7 @@ class ClusterNeeds:
         self.ordinary = tuple(ordinary)
         """The places of rows that are no gangs, in the order in which they are visited."""
         self.stretches = _stretches(self.keys, self.ordinary)
-        """Which of those begin a stretch in which each has the list key that follows the one before."""
+        """Which of those begin a stretch that follows each other in list order, whatever becomes of the gangs."""
         self.alike, self.alike_of = _alike(self.rows)
         """One row of each sort of rows that differ in nothing but arrival, group and fragments; and for each row its sort."""
         self.gang_classes = self._classes()
@@ -113,9 +113,10 @@ class ClusterNeeds:
 def _stretches(keys: Sequence[ListKey], places: Sequence[int]) -> tuple[int, ...]:
     starts = []
     follows, shared = -1, None
+    no_gangs = len(places) == len(keys)  # else one may stand between two rows
     for visit, place in enumerate(places):
         prefix = keys[place][:-1]
-        if place != follows or prefix != shared:
+        if prefix != shared or not (place == follows or (no_gangs and place > follows)):
             starts.append(visit)
             shared = prefix
         follows = place + 1

@@ -8,6 +8,7 @@ from tests.planted.faults import Fault
 _FLEET = "bigfleet/engine/fleet"
 _KINDS = "bigfleet/engine/kinds"
 _PLANNER = "bigfleet/engine/planner"
+_ASKS = "bigfleet/engine/asks"
 _RUN = "bigfleet/engine/phase1/cluster_run"
 
 CACHES: tuple[Fault, ...] = (
@@ -165,6 +166,27 @@ CACHES: tuple[Fault, ...] = (
         "            and snapshot.clusters is last.clusters\n            and ",
         "            ",
         "test_an_inventory_that_was_compacted_is_read_anew",
+    ),
+    Fault(
+        "sorts of needs are kept when kinds come (engine#open-demand)",
+        _ASKS,
+        "return self.kinds is kinds and len",
+        "return len",
+        "test_a_need_that_stays_open_takes_a_machine_of_a_kind_that_is_new",
+    ),
+    Fault(
+        "sorts of needs are kept for ever (engine#open-demand)",
+        _ASKS,
+        "len(self.needs) <= 2 * needs + _SPARE",
+        "len(self.needs) >= 0",
+        "test_sorts_of_needs_that_nothing_asks_for_any_more_are_forgotten",
+    ),
+    Fault(
+        "a verdict that is read late counts the machines of a later cycle",
+        "bigfleet/engine/verdicts",
+        "self._counts = dict(fleet.counts)",
+        "self._counts = fleet.counts",
+        "test_a_verdict_read_late_counts_the_machines_of_its_own_cycle",
     ),
     Fault(
         "a reported cluster is not noticed",

@@ -21,7 +21,9 @@ PARTS = range(2)  # side by side
 
 def agree(seed: int, kind: Kind | None = None) -> None:
     situation = situation_of(Random(seed).choice, kind)
-    assert decide_situation(situation) == reference(situation)
+    # Small situations are looked at rank by rank every other time, as those with many needs of one rank are.
+    with patch("bigfleet.engine.phase1.acquire._WORTH_A_PART", seed % 2 * 64):
+        assert decide_situation(situation) == reference(situation)
 
 
 @pytest.mark.parametrize("part", PARTS)

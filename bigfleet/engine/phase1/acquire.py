@@ -28,6 +28,8 @@ from bigfleet.model.need import Need
 
 _LOOK = 32
 _PLENTY = 2**40
+_WORTH_A_PART = 64
+"""So many needs, in the mean, make it worth while to look at each rank apart."""
 
 
 def run_acquisition(fleet: Fleet, open_needs: OpenNeeds, reporter: Reporter | None = None) -> Broker:
@@ -39,7 +41,9 @@ def run_acquisition(fleet: Fleet, open_needs: OpenNeeds, reporter: Reporter | No
     order = stable_order(rank[ask_of], 2 * len(asks) + 2)
     pass_ = _Pass(fleet, broker)
     if reporter is None:
-        _Batches(fleet, open_needs, broker, pass_).serve(order)
+        batches = _Batches(fleet, open_needs, broker, pass_)
+        for part in _parts(order, rank[ask_of[order]]):
+            batches.serve(part)
         return broker
     for number in order.tolist():
         item = open_needs.one(number)
@@ -48,6 +52,14 @@ def run_acquisition(fleet: Fleet, open_needs: OpenNeeds, reporter: Reporter | No
         open_needs.got(number, broker.held[number], item.missing)
         report_acquired(reporter, fleet, item.place, free, broker.held[number])
     return broker
+
+
+def _parts(order: Numbers, ranks: Numbers) -> Sequence[Numbers]:
+    """Needs that are served one part after the other: queues that share a machine seldom do so within one rank."""
+    starts = np.flatnonzero(np.diff(ranks)) + 1
+    if not order.size or order.size < _WORTH_A_PART * starts.size:
+        return (order,)
+    return np.split(order, starts)
 
 
 class _Precedences:
@@ -70,12 +82,14 @@ class _Batches:
         self._queue_of = self._asks.queue[open_needs.ask_of]
         self._single = self._asks.single[open_needs.ask_of]
         self._there = fleet.acquirable_counts() > 0
+        self._sources: dict[int, Queue] = {}
+        self._feeds: dict[int, Iterator[int]] = {}
 
     def serve(self, order: Numbers) -> None:
-        """Serve all needs, given in order."""
+        """Serve some needs, given in order, after all that come before them."""
         queue_of, queues = self._queue_of, self._asks.queue_kinds
-        used = [int(queue) for queue in np.unique(queue_of) if queue >= 0]
-        contested, dry = self._contested(used), np.ones(len(queues) + 2, dtype=np.bool_)
+        used = [int(queue) for queue in np.unique(queue_of[order]) if queue >= 0]
+        contested, dry = self._contested(used, order), np.ones(len(queues) + 2, dtype=np.bool_)
         dry[[GANG, -2]] = False
         one_by_one = ~dry
         alone = []
@@ -91,19 +105,21 @@ class _Batches:
                 one_by_one[queue] = True
         self._one_by_one(order[one_by_one[queue_of[order]]])
 
-    def _contested(self, used: Sequence[int]) -> Flags:
+    def _contested(self, used: Sequence[int], order: Numbers) -> Flags:
         """The kinds of machines for which the order of needs of different queues matters."""
         uses = np.zeros(len(self._kinds), dtype=np.intp)
         for queue in used:
             uses += self._asks.queue_kinds[queue].flags
         contested: Flags = uses > 1
-        for ask in np.unique(self._open.ask_of[self._queue_of < 0]).tolist():
+        for ask in np.unique(self._open.ask_of[order][self._queue_of[order] < 0]).tolist():
             contested |= self._asks.flags[ask]
         return contested
 
     def _in_one_step(self, queue: int, members: Numbers) -> bool:
         """Serve the needs of a queue from which no other takes; False if sizes differ, so that it takes more than arithmetic."""
-        source = Queue(self._fleet, self._asks.queue_kinds[queue], self._broker.marks)
+        source = self._sources.get(queue)
+        if source is None:
+            source = self._sources[queue] = self._queue(queue)
         if self._single[members].all():
             rows = source.first(members.size)
             self._covered(members[: rows.size], rows)
@@ -140,17 +156,19 @@ class _Batches:
             counts.append(count)
         return np.array(counts, dtype=np.intp)
 
+    def _queue(self, queue: int) -> Queue:
+        return Queue(self._fleet, self._asks.queue_kinds[queue], self._broker.marks)
+
     def _covered(self, whose: Numbers, rows: Numbers) -> None:
         self._broker.grant(whose, rows)
         self._open.covered(whose, rows)
 
     def _one_by_one(self, order: Numbers) -> None:
         """Serve needs one after the other, where each may take what another wants."""
-        feeds: dict[int, Iterator[int]] = {
-            queue: Queue(self._fleet, self._asks.queue_kinds[queue], self._broker.marks).one_by_one()
-            for queue in np.unique(self._queue_of[order]).tolist()
-            if queue >= 0
-        }
+        feeds = self._feeds
+        for queue in np.unique(self._queue_of[order]).tolist():
+            if queue >= 0 and queue not in feeds:
+                feeds[queue] = self._queue(queue).one_by_one()
         taken, open_needs, broker = self._broker.marks, self._open, self._broker
         whose: list[int] = []
         rows: list[int] = []

@@ -66,7 +66,7 @@ class ClusterRun:
     @cached_property
     def waits(self) -> bool:
         """Of a finished run: whether some choice hung on shared supply, and is looked at again when that changes."""
-        return any(outcome.waited for outcome in self.outcomes)
+        return self.planned.gangs and any(outcome.waited for outcome in self.outcomes)
 
     @cached_property
     def open_visits(self) -> Numbers:

@@ -258,6 +258,14 @@ def test_a_free_machine_that_became_smaller_is_found_among_those_of_its_size() -
     assert kinds_of(world.decides()) == [(ActionKind.BOOTSTRAP, "i-2")]
 
 
+def test_a_need_that_stays_open_takes_a_machine_of_a_kind_that_is_new() -> None:
+    world = World().has(machine("i-1", shape=shape(resources={"cpu": "2"})))
+    world.wants(need("a", amounts(cpu=4), unit=amounts(cpu=4)))
+    assert kinds_of(world.decides()) == []
+    world.has(machine("i-2", shape=shape(resources={"cpu": "8"})))
+    assert kinds_of(world.decides()) == [(ActionKind.BOOTSTRAP, "i-2")]
+
+
 def test_a_price_that_changed_changes_who_is_taken_first() -> None:
     world = World().has(*(machine(f"i-{place}") for place in (1, 2))).wants(need("a", amounts(cpu=4)))
     assert kinds_of(world.decides()) == [(ActionKind.BOOTSTRAP, "i-1")]
@@ -364,12 +372,39 @@ def test_answers_to_long_questions_are_forgotten_sooner(monkeypatch: pytest.Monk
     monkeypatch.setattr("bigfleet.engine.kinds._SPARE_TEXTS", 4_000)
     world = World().has(machine("m-1"))
     for number in range(20):
-        wants = Requirement("rack", RequirementOperator.IN, tuple(f"{number}-{place}" for place in range(10)))
-        world.wants(need("a", amounts(cpu=1), wants))
+        shuns = Requirement(
+            "rack", RequirementOperator.NOT_IN, tuple(f"{number}-{place}" for place in range(10))
+        )
+        world.wants(need("a", amounts(cpu=1), shuns))
         world.decides()
     fleet = world.planner._fleet
     assert fleet is not None
     assert 0 < len(fleet.kinds._matching) <= len(fleet.kinds._met) < 8
+
+
+@pytest.mark.rule("engine#kept-answers")
+def test_of_questions_that_no_kind_of_machine_meets_nothing_is_kept() -> None:
+    world = World().has(machine("m-1"))
+    for number in range(20):
+        wants = Requirement("rack", RequirementOperator.IN, (f"r{number}",))
+        world.wants(need("a", amounts(cpu=1), wants))
+        (verdict,) = world.decides().verdicts
+        assert verdict.reason is Reason.NO_MATCHING_SUPPLY
+    fleet = world.planner._fleet
+    assert fleet is not None
+    assert not fleet.kinds._matching
+    assert not fleet.kinds._met
+
+
+@pytest.mark.rule("engine#open-demand")
+def test_sorts_of_needs_that_nothing_asks_for_any_more_are_forgotten() -> None:
+    world = World().has(machine("m-1"))
+    for number in range(200):
+        world.wants(Need("a", Profile(priority=number), amounts(cpu=1)))
+        world._decide(world.planner)
+    asks = world.planner._asks
+    assert asks is not None
+    assert len(asks) < 80
 
 
 @pytest.mark.rule("engine#kept-answers")
