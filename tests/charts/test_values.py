@@ -93,6 +93,7 @@ NOT_BY_VALUE: dict[str, dict[str, str]] = {
         "max-connections": "the default suits one pod; by extraArgs",
         "request-timeout": "the default suits browsers; by extraArgs",
         "allowed-shard-host": "where shards run is the site's own; by extraArgs",
+        "data-dir": "the pod has no volume, so its history ends with it; by extraArgs",
         "scrape-max-bytes": "the default suffices for fleets the chart is made for; by extraArgs",
     },
     "doctor": dict.fromkeys(

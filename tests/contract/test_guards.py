@@ -47,7 +47,7 @@ def buf(*arguments: object) -> subprocess.CompletedProcess[str]:
 def checkout(tmp_path: Path) -> Path:
     """Return a copy of what the generator and buf look at."""
     shutil.copytree(REPOSITORY / "proto", tmp_path / "proto", ignore=shutil.ignore_patterns("__pycache__"))
-    for package in ("bigfleet/v1alpha1", "bigfleet/insight"):
+    for package in ("bigfleet/v1alpha1", "bigfleet/insight", "bigfleet/etcd"):
         shutil.copytree(
             REPOSITORY / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__")
         )
@@ -298,7 +298,7 @@ def test_generating_repairs_what_the_check_complains_about_and_nothing_else(chec
     (package / "shard_pb2.py").write_text("# edited by hand\n")
     (package / "quota_pb2_grpc.py").write_text("# its proto file is gone\n")
     (package / "notes.py").write_text("# not generated, so none of its business\n")
-    assert generator(checkout).stdout == "24 modules, 2 changed\n"
+    assert generator(checkout).stdout == "28 modules, 2 changed\n"
     assert generator(checkout, "--check").returncode == 0
     assert (package / "shard_pb2.py").read_bytes() == (
         REPOSITORY / "bigfleet/v1alpha1/shard_pb2.py"

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from bigfleet.model.machine import PODS
 from bigfleet.model.quantity import parse_quantity
 from bigfleet.model.quantity_text import canonical_text
 from bigfleet.operator.core.contribution import Contribution, Contributions
@@ -29,9 +30,10 @@ def plain_rollup(
     extras: dict[Any, list[tuple[Any, Any]]] = {}
     for key, extra in surplus.items():
         if not extra.is_zero:
-            limit = 0 if key.unit.is_zero else key.max_units
+            limit = 0 if key.unit.without(PODS).is_zero else key.max_units
             place = (key.profile, key.group, limit, key.profile.same_key is None)
-            extras.setdefault(place, []).append((extra, key.unit))
+            # Pods are for shards that know of them, and this one does not.
+            extras.setdefault(place, []).append((extra.without(PODS), key.unit.without(PODS)))
     fragments = [place for place in extras if place[3]]
     ordered = sorted(
         [*rows, *fragments], key=lambda key: (-key[0].priority, not key[3], key[0].fingerprint, *key[1:])

@@ -148,7 +148,7 @@ def test_the_servers_that_the_pages_start_do_start_answer_and_end(tmp_path: Path
         if shown.program == "curl"
         and not any(verb in shown.text for verb in ("joining", "joined", "emptied"))
     ]
-    assert len(asked) == 5
+    assert len(asked) == 6
     # The dashboard beside a shard begins a moment after it.
     asked = [
         command.replace("curl -s", "curl -sSf --retry 20 --retry-connrefused --retry-delay 1")

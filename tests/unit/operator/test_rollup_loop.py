@@ -570,8 +570,8 @@ def test_the_pods_of_a_surplus_are_for_shards_that_know_of_them_only() -> None:
         key = SurplusKey(row.profile, row.group, unit, max_units=1)
         await world.operator.rollups.put_surplus({key: Resources.parse({"cpu": "4", "pods": "8"})})
         await world.clock.sleep(1)
-        assert amounts(world)[1] == ({"cpu": "4"}, {})
-        assert not world.shard.current.rollups[-1].needs[1].max_units_per_machine
+        assert amounts(world)[0] == ({"cpu": "4"}, {})
+        assert not world.shard.current.rollups[-1].needs[0].max_units_per_machine
 
     play(scene)
 
