@@ -126,10 +126,11 @@ NO_PLANS = Plans((), (), np.empty(0, dtype=np.intp), (), gangs=False)
 def planned_needs(demand: ClusterNeeds, folds: Folds, parked: frozenset[GangRef], scale: Scale) -> Plans:
     """A cluster's needs as the phases work on them."""
     rows, turns = demand.rows, demand.turns
-    vectors = [scale.vector(need.total) for need in demand.alike]
     ordinary, sort_of = demand.ordinary, demand.alike_of
     visited = ordinary == tuple(range(len(rows)))
     sorts = sort_of if visited else sort_of[list(ordinary)]
+    # Of gangs, most of which fold, each group has one.
+    vectors = {sort: scale.vector(demand.alike[sort].total) for sort in dict.fromkeys(sorts.tolist())}
     planned: list[PlannedNeed] = list(
         map(
             _planned,
@@ -166,17 +167,18 @@ def planned_needs(demand: ClusterNeeds, folds: Folds, parked: frozenset[GangRef]
             turns[place],
             rows[place],
             (place,),
-            vectors[sort_of[place]],
+            scale.vector(rows[place].total),
             _is_parked(rows[place], parked),
         )
         for place in demand.unfoldable
     ]
     planned.sort(key=itemgetter(0))
     every = list(demand.alike)
+    sort_at = sort_of.tolist()
     mixed = []
     for plan in planned:
         if plan.turn[2][0] == 0:
-            mixed.append(int(sort_of[plan.places[0]]))
+            mixed.append(sort_at[plan.places[0]])
         else:  # a folded class is a need of its own
             mixed.append(len(every))
             every.append(plan.need)
@@ -197,12 +199,15 @@ def _stretches(planned: Sequence[PlannedNeed]) -> list[int]:
     """Where pieces start in which each need has the list key that follows the one before; folded needs stand alone."""
     starts = []
     before: tuple[object, ...] = ()
-    for visit, plan in enumerate(planned):
-        kind, *key = plan.order
-        mine = (plan.turn[:2], key[:-1], plan.places[0])
-        if kind or mine != before:
+    for visit, (turn, _, places, _, _) in enumerate(planned):
+        priority, ordinary, key = turn
+        if key[0]:
             starts.append(visit)
-        before = (plan.turn[:2], key[:-1], plan.places[0] + 1)
+            continue
+        shared = key[:-1]
+        if (priority, ordinary, shared, places[0]) != before:
+            starts.append(visit)
+        before = (priority, ordinary, shared, places[0] + 1)
     return starts
 
 

@@ -8,6 +8,7 @@ Rules: `engine#needs-table`, `engine#fold-order`.
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from operator import itemgetter
 
@@ -48,7 +49,13 @@ class ListOrder:
 
     def at(self, place: int) -> tuple[str, int]:
         """Whose need is at a place, and when it is visited."""
-        return self.names[int(self.run_of[place])], int(self.visits[place])
+        runs, visits = self._lists
+        return self.names[runs[place]], visits[place]
+
+    @cached_property
+    def _lists(self) -> tuple[list[int], list[int]]:
+        """Made when the first need is looked at alone: a list answers for one place in a third of the time."""
+        return self.run_of.tolist(), self.visits.tolist()
 
     def places(self, run: int) -> Numbers:
         """The places of all needs of a run, in the order in which they are visited."""

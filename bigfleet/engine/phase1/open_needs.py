@@ -111,14 +111,21 @@ class OpenNeeds:
 
     def acquired(self, number: int) -> Numbers:
         """The rows that one of them acquired."""
-        whose, rows = self.claims
-        start, end = np.searchsorted(whose, (number, number + 1))
-        return rows[start:end]
+        return self.claims[1][self._starts[number] : self._starts[number + 1]]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Where the machines of each begin among all that were acquired."""
+        starts: list[int] = np.searchsorted(self.claims[0], np.arange(len(self) + 1)).tolist()
+        return starts
 
     def number_at(self, place: int) -> int | None:
         """Which of them is at a place of the list, None if that need is not open."""
-        at = int(np.searchsorted(self.places, place))
-        return at if at < self.places.size and self.places[at] == place else None
+        return self._number_at.get(place)
+
+    @cached_property
+    def _number_at(self) -> dict[int, int]:
+        return {place: number for number, place in enumerate(self.places.tolist())}
 
 
 def _asks_of(asks: Asks, run: ClusterRun, visits: Numbers) -> Numbers:
