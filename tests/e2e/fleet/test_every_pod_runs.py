@@ -40,7 +40,9 @@ async def test_a_pod_that_the_sum_leaves_without_a_node_gets_one_more_machine(
         one.start_cluster_programs("prod-1", None, "--stuck-after=2s")
         one.deploy("web", SMALL.pods, cpu="7500m")
         await one.until("all pods run", lambda: len(one.running()) == SMALL.pods)
-        # The sum is 150 cores, which 19 machines of 8 hold; a 20th pod fits on none of them.
+        # The sum is 150 cores, which 19 machines of 8 hold; a 20th pod fits on none of them. A node takes pods a moment before its
+        # machine is called Configured.
+        await one.until("each has a machine", lambda: len(one.machines(state="Configured")) >= SMALL.pods)
         assert len(one.machines(state="Configured")) == SMALL.best.machines == 20
         assert one.refused() == []
 
